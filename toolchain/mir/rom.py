@@ -1,0 +1,162 @@
+"""A program for the machine: scheduled blocks, their link-time constants, and what each block returns.
+
+    RomImage    = (kernel, spec, parameters, blocks)
+    Block       = (stages[4], terminator, returns, source)
+    Stage       = (ports[4], immediates[2], x, y, z: AluOp?, m: Multiply?, p: PredicateLogic?)
+    Terminator  = (target0, target1, branch, predicates[4], store?)
+    Return      = (value, register, uniform, narrow) | the predicate word
+
+A `LinkValue` is an affine form of link-time symbols: kernel parameters and launch extents, which the loader
+knows and patches in, as a linker applies relocations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.errors import SourceLocation
+from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source
+
+
+@dataclass(frozen=True)
+class LinkValue:
+    """(sum of coefficient * symbol + addend) mod 2**32, then shifted right by `shift` (an exact word address).
+
+    Symbols: `param.K` is the K-th 32-bit word of the parameters; `ntid.x` .. `nctaid.z` are the launch extents.
+    """
+
+    addend: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+    shift: int = 0
+
+    def resolve(self, symbols: Mapping[str, int]) -> int:
+        total = self.addend + sum(factor * symbols[name] for name, factor in self.terms)
+        return (total & 0xFFFFFFFF) >> self.shift
+
+
+@dataclass(frozen=True)
+class AluOp:
+    """One operation of slot x, y or z. `table` counts for LOP, `predicate` for SEL, `offset` (words) for LOAD."""
+
+    op: Op
+    a: Source = NOTHING
+    b: Source = NOTHING
+    predicate: PredicateSource = TRUE
+    table: int = 0
+    offset: LinkValue = LinkValue()
+    source: SourceLocation | None = None
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Slot m. A PORT operand reads `register_a` or `register_b`."""
+
+    op: MulOp
+    a: Source
+    b: Source
+    register_a: int = 0
+    register_b: int = 0
+    source: SourceLocation | None = None
+
+
+@dataclass(frozen=True)
+class PredicateLogic:
+    """Slot p: bit 2 * a + b of `table`."""
+
+    a: PredicateSource
+    b: PredicateSource
+    table: int
+    source: SourceLocation | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    ports: tuple[int, int, int, int] = (0, 0, 0, 0)
+    immediates: tuple[LinkValue, LinkValue] = (LinkValue(), LinkValue())
+    x: AluOp | None = None
+    y: AluOp | None = None
+    z: AluOp | None = None
+    m: Multiply | None = None
+    p: PredicateLogic | None = None
+
+
+@dataclass(frozen=True)
+class Store:
+    """One global word a lane, where `guard` (or its negation) holds: word (address + offset) mod 2**address_bits."""
+
+    address: Source
+    data: Source
+    address_register: int = 0
+    data_register: int = 0
+    offset: LinkValue = LinkValue()
+    guard: PredicateSource = TRUE
+    negated: bool = False
+    source: SourceLocation | None = None
+
+
+EXIT = -1
+"""A branch target: the lane is done."""
+
+
+@dataclass(frozen=True)
+class Terminator:
+    """Next program counter of each lane: `target1` where `branch` holds, else `target0` (all lanes if TRUE: target1).
+
+    An unconditional block sets both targets alike. `predicates[i]` is the new value of predicate register i,
+    None to keep the old one.
+    """
+
+    target0: int
+    target1: int
+    branch: PredicateSource = TRUE
+    predicates: tuple[PredicateSource | None, ...] = (None, None, None, None)
+    store: Store | None = None
+    source: SourceLocation | None = None
+
+
+@dataclass(frozen=True)
+class Return:
+    """A result that outlives the block: written to `register` of every active lane by the tokens that follow.
+
+    uniform: equal in all active lanes, said once. narrow: fits 16 bits unsigned, said in one token.
+    """
+
+    value: Source
+    register: int
+    uniform: bool = False
+    narrow: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """`label` is for people. If any terminator predicate is not None, the predicate word is returned first."""
+
+    stages: tuple[Stage, Stage, Stage, Stage]
+    terminator: Terminator
+    returns: tuple[Return, ...] = ()
+    label: str = ""
+    source: SourceLocation | None = None
+
+    @property
+    def returns_predicates(self) -> bool:
+        return any(source is not None for source in self.terminator.predicates)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter: its name, its first 32-bit word, its size in words, and whether it is a pointer."""
+
+    name: str
+    word: int
+    words: int = 1
+    pointer: bool = False
+
+
+@dataclass(frozen=True)
+class RomImage:
+    """Block 0 is the entry and no branch targets it. `machine` is the spec's name."""
+
+    kernel: str
+    machine: str
+    parameters: tuple[Parameter, ...]
+    blocks: tuple[Block, ...]
+    source_file: str = ""
