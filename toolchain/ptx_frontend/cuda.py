@@ -1,0 +1,80 @@
+"""CUDA to PTX: chooses a front end and runs it.
+
+    clang    the ziglang wheel's clang or the system's; LLVM IR, then our own passes and LLVM's NVPTX backend
+    nvrtc    the nvidia-cuda-nvrtc wheel, through ctypes
+    nvcc     nvcc -ptx
+
+`auto` takes the first that is installed, in this order. The clang path needs no NVIDIA software: the CUDA names
+come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.errors import CompileError
+from toolchain.ptx_frontend import clang, llvm_passes, nvidia
+
+
+@dataclass(frozen=True)
+class PtxText:
+    """PTX and the front end that printed it; `warnings` is what the compiler said about the user's file."""
+
+    text: str
+    frontend_name: str
+    warnings: str = ""
+
+
+def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = ()) -> PtxText:
+    """The PTX of a `.cu` file. `defines` are macros, `NAME` or `NAME=VALUE`.
+
+    Raises CompileError where the file cannot be read, no front end is installed, or the compiler refuses it; then
+    the location is the user's own line.
+    """
+    if frontend not in FRONTENDS and frontend != "auto":
+        raise CompileError(f"unknown front end '{frontend}'", hint=f"use one of auto, {', '.join(FRONTENDS)}")
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror}") from error
+    names = list(FRONTENDS) if frontend == "auto" else [frontend]
+    for name in names:
+        result = FRONTENDS[name](path, defines)
+        if result is not None:
+            return result
+    raise CompileError(
+        f"no CUDA front end is installed (tried {', '.join(names)})",
+        hint="`pip install ziglang` brings a clang that compiles CUDA",
+    )
+
+
+def _with_clang(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+    compiler = clang.find_clang()
+    if compiler is None:
+        return None
+    bitcode, warnings = clang.compile_to_bitcode(compiler, path, defines)
+    return PtxText(llvm_passes.bitcode_to_ptx(bitcode, str(path)), compiler.name, warnings)
+
+
+def _with_nvrtc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+    library = nvidia.find_nvrtc()
+    if library is None:
+        return None
+    text, warnings = nvidia.compile_with_nvrtc(library, path, defines)
+    return PtxText(text, "nvrtc", warnings)
+
+
+def _with_nvcc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+    nvcc = nvidia.find_nvcc()
+    if nvcc is None:
+        return None
+    text, warnings = nvidia.compile_with_nvcc(nvcc, path, defines)
+    return PtxText(text, "nvcc", warnings)
+
+
+FRONTENDS: dict[str, Callable[[Path, tuple[str, ...]], PtxText | None]] = {
+    "clang": _with_clang,
+    "nvrtc": _with_nvrtc,
+    "nvcc": _with_nvcc,
+}
+"""Front ends by name, in the order `auto` tries them. Each answers None where it is not installed."""

@@ -1,0 +1,99 @@
+"""LLVM bitcode to PTX: the pass pipeline chosen for this machine, and LLVM's own NVPTX backend.
+
+A token is what a block costs, and a live value is what a loop iteration costs. So: inline everything, never unroll
+or vectorise on the compiler's own account (a `#pragma unroll` is the user's and is obeyed), turn cheap branches into
+selects, and keep one induction variable instead of one pointer an array (no loop strength reduction).
+"""
+
+import re
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from toolchain.errors import CompileError
+
+TRIPLE = "nvptx-nvidia-cuda"
+CPU = "sm_70"
+FEATURES = "+ptx64"
+
+OPTIONS = (
+    "-disable-lsr",
+    "-two-entry-phi-node-folding-threshold=12",
+    "-phi-node-folding-threshold=8",
+)
+"""Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects."""
+
+
+@cache
+def _target() -> llvm.Target:
+    """LLVM's NVPTX target, set up once a process."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for option in OPTIONS:
+        llvm.set_option("", option)
+    return llvm.Target.from_triple(TRIPLE)
+
+
+def bitcode_to_ptx(bitcode: bytes, file: str) -> str:
+    """PTX with 32-bit addresses for the kernels in `bitcode`; `.loc` names lines of `file`, the user's."""
+    target = _target()
+    try:
+        module = llvm.parse_bitcode(bitcode)
+    except RuntimeError as error:
+        raise CompileError(f"LLVM {llvm.llvm_version_info[0]} cannot read this clang's bitcode: {error}") from error
+    machine = target.create_target_machine(cpu=CPU, features=FEATURES, opt=2)
+    _prepare(module)
+    _optimise(module, machine)
+    return tidy_ptx(machine.emit_assembly(module), file)
+
+
+def _prepare(module: llvm.ModuleRef) -> None:
+    """Names kernels as the user did, and lets every other function be inlined and dropped."""
+    taken = {function.name for function in module.functions}
+    for function in module.functions:
+        if function.is_declaration:
+            continue
+        if "ptx_kernel" not in str(function).split("{", 1)[0]:
+            function.linkage = "internal"
+            continue
+        plain = plain_name(function.name)
+        if plain not in taken:
+            taken.add(plain)
+            function.name = plain
+
+
+def plain_name(name: str) -> str:
+    """The source name in an Itanium-mangled one: `_Z3dotPKiS0_Pii` is `dot`. Scopes and templates stay mangled."""
+    match = re.match(r"_Z(\d+)", name)
+    if match is None:
+        return name
+    end = match.end() + int(match.group(1))
+    return name[match.end() : end] if name[end : end + 1] != "I" else name
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    tuning = llvm.create_pipeline_tuning_options(2)
+    tuning.loop_unrolling = False
+    tuning.loop_interleaving = False
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    tuning.inlining_threshold = 100_000
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+
+
+def tidy_ptx(text: str, file: str) -> str:
+    """The PTX without debug sections, their labels and comments; the user's file named as the user named it."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        line = re.sub(r"\s*//.*$", "", line)
+        if line.lstrip().startswith(".section"):
+            break
+        if re.match(r"\$L__(tmp|func_begin|func_end)\d+:", line) or '.pragma "nounroll"' in line:
+            continue
+        if match := re.match(r'(\s*\.file\s+\d+\s+)"(.*)"', line):
+            same = match[2].rsplit("/", 1)[-1] == file.rsplit("/", 1)[-1]
+            line = f'{match[1]}"{file if same else match[2]}"'
+        if line.strip() or (lines and lines[-1].strip()):
+            lines.append(line.rstrip())
+    return "\n".join(lines).strip() + "\n"
