@@ -1,0 +1,223 @@
+"""The machine IR: a control-flow graph of the machine's own operations over virtual registers.
+
+The grammar (a field's name before the colon, `*` repeats, `?` may be None):
+
+    Function    = (name: str, parameters: rom.Parameter*, blocks: Block*, source_file: str)
+    Block       = (label: str, instructions: Instruction*, terminator: Terminator)
+    Instruction = (op: Operation, dest: Register | Predicate | None, operands: Operand*,
+                   predicate: Predicate?, negated: bool, table: int, offset: LinkValue,
+                   uniform: bool, narrow: bool, source: SourceLocation?)
+    Operation   = isa.Op | isa.MulOp | MirOp
+    Operand     = Register(name) | LinkValue | Special(name) | Predicate(name)   # predicates only in `plop`
+    Terminator  = Branch(predicate: Predicate, taken: str, otherwise: str) | Jump(target: str)
+
+One line of text for each shape of instruction:
+
+    %d = add %a, %b                     two-operand ALU operations and multiplies (isa.Op, isa.MulOp)
+    %d = popc %a                        popc, clz, brev, mov: one operand
+    %d = lop.0x8 %a, %b                 bit 2 * a + b of the table
+    %d = sel %q, %a, %b                 q ? a : b
+    %q = set.lt.u %a, %b                comparisons write a predicate
+    %q = plop.0x8 %q1, %q2              predicate logic, bit 2 * q1 + q2 of the table; an operand may be `true`
+    %d = ld.global [%a + 3]             word (a + offset) mod 2 ** address_bits; the offset is a LinkValue
+    st.global [%a + 3], %b if not %q    the guard is optional; `not` only with a guard
+    branch %q, TAKEN, OTHERWISE         a target is a label, or `exit`: the lane is done
+    jump TARGET
+
+Rules beyond the shapes (`verifier.py` checks them):
+
+- Registers hold 32 bits, predicates one. Neither is in SSA form: a name may have several definitions, and every
+  use must be defined on every path from the entry.
+- A link-time constant (`LinkValue`) or special register may stand wherever a register is read.
+- blocks[0] is the entry; nothing branches to it.
+- Instructions of a block run in order, each in all active lanes at once; stores of one instruction in lane order.
+  Memory operations keep their order: a load after a store sees it.
+- `uniform` and `narrow` describe the value an instruction defines. uniform: equal in all lanes that execute it
+  together. narrow: it fits 16 bits unsigned. A block may be split into a chain of machine blocks only if the chain is
+  laid out without gaps, so that its lanes stay together; then `uniform` stays true.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeGuard
+
+from toolchain.errors import SourceLocation
+from toolchain.mir.isa import BIT_OPS, COMPARISONS, MulOp, Op
+from toolchain.mir.rom import LinkValue, Parameter
+
+EXIT = "exit"
+"""The branch target that ends the lane; no block has this label."""
+
+
+class MirOp(StrEnum):
+    """Operations that are not ALU or multiplier operations."""
+
+    MOV = "mov"  # a copy; free where the scheduler can forward it
+    PLOP = "plop"  # slot p: logic of two predicates
+    STORE = "st.global"  # at most one a machine block
+
+
+Operation = Op | MulOp | MirOp
+
+
+@dataclass(frozen=True, order=True)
+class Register:
+    """A 32-bit virtual register, printed `%name`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, order=True)
+class Predicate:
+    """A one-bit virtual predicate, printed `%name`; `TRUE` is printed `true`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return "true" if self == TRUE else f"%{self.name}"
+
+
+TRUE = Predicate("true")
+"""The predicate that always holds; only `plop` reads it, nothing writes it."""
+
+
+@dataclass(frozen=True, order=True)
+class Special:
+    """A special register (`isa.SPECIALS`), readable anywhere here; the machine reads it in stage 0 of a block."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+Operand = Register | LinkValue | Special | Predicate
+Value = Register | LinkValue | Special
+"""An operand that is a 32-bit value."""
+
+ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, MirOp.MOV, Op.LOAD)
+ZERO = LinkValue()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One operation. `predicate` is the selector of `sel` or the guard of a store (`negated` only for the guard).
+
+    `table` counts for lop and plop, `offset` (words) for ld.global and st.global.
+    """
+
+    op: Operation
+    dest: Register | Predicate | None
+    operands: tuple[Operand, ...]
+    predicate: Predicate | None = None
+    negated: bool = False
+    table: int = 0
+    offset: LinkValue = ZERO
+    uniform: bool = False
+    narrow: bool = False
+    source: SourceLocation | None = None
+
+    @property
+    def is_memory(self) -> bool:
+        return self.op in (Op.LOAD, MirOp.STORE)
+
+    @property
+    def uses(self) -> tuple[Register | Predicate, ...]:
+        """Registers and predicates read, in operand order; TRUE is not one."""
+        reads = tuple(
+            item for item in self.operands if isinstance(item, Register | Predicate) and item != TRUE
+        )
+        return reads if self.predicate is None else (*reads, self.predicate)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The 32-bit operands."""
+        return tuple(item for item in self.operands if is_value(item))
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Lanes where `predicate` holds go to `taken`, the others to `otherwise`."""
+
+    predicate: Predicate
+    taken: str
+    otherwise: str
+    source: SourceLocation | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.taken, self.otherwise)
+
+
+@dataclass(frozen=True)
+class Jump:
+    """All lanes go to `target`."""
+
+    target: str
+    source: SourceLocation | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+
+Terminator = Branch | Jump
+
+
+@dataclass(frozen=True)
+class Block:
+    """A straight line of instructions and where it leads."""
+
+    label: str
+    instructions: tuple[Instruction, ...]
+    terminator: Terminator
+
+    @property
+    def successors(self) -> tuple[str, ...]:
+        """Labels of the blocks that may run next, each once, EXIT left out."""
+        return tuple(dict.fromkeys(target for target in self.terminator.targets if target != EXIT))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel. blocks[0] is the entry."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    blocks: tuple[Block, ...]
+    source_file: str = ""
+
+    def block(self, label: str) -> Block:
+        return next(block for block in self.blocks if block.label == label)
+
+    def with_blocks(self, blocks: list[Block] | tuple[Block, ...]) -> "Function":
+        return replace(self, blocks=tuple(blocks))
+
+
+def is_value(operand: Operand) -> TypeGuard[Value]:
+    return not isinstance(operand, Predicate)
+
+
+def operand_count(op: Operation) -> int:
+    """How many operands an operation takes; the selector of `sel` and the guard of a store do not count."""
+    return 1 if op in ONE_OPERAND else 2
+
+
+def writes_predicate(op: Operation) -> bool:
+    return op in COMPARISONS or op is MirOp.PLOP
+
+
+def needs_bit_slot(op: Operation) -> bool:
+    """Whether only slot y can run it."""
+    return op in BIT_OPS
+
+
+def with_targets(terminator: Terminator, change: dict[str, str]) -> Terminator:
+    """The terminator with its targets renamed; targets missing from `change` stay."""
+    if isinstance(terminator, Jump):
+        return replace(terminator, target=change.get(terminator.target, terminator.target))
+    taken = change.get(terminator.taken, terminator.taken)
+    return replace(terminator, taken=taken, otherwise=change.get(terminator.otherwise, terminator.otherwise))
