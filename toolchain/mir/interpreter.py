@@ -1,0 +1,471 @@
+"""The machine interpreter: the definition of what a ROM image does, token by token.
+
+`run_launch` executes a launch and gives back every token the model has to write, from the first EXEC to the
+closing one, with the provenance of each: which lane's register, store or step it is, and which source line.
+The circuits and the weights are held against this module.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from runtime.loader import existing_lanes, indices, link_symbols
+from runtime.vocabulary import END, Kind, Token, execute, val
+from toolchain.errors import CompileError, SourceLocation, VerifyError
+from toolchain.launch import Launch
+from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS, MachineSpec
+from toolchain.mir.isa import (
+    ALU_SLOTS,
+    COMPARISONS,
+    MulOp,
+    Op,
+    PredicateSource,
+    Source,
+    SourceKind,
+    multiply_sources,
+    operand_sources,
+    predicate_sources,
+    return_sources,
+    store_sources,
+)
+from toolchain.mir.rom import (
+    EXIT,
+    AluOp,
+    Block,
+    LinkValue,
+    Multiply,
+    PredicateLogic,
+    Return,
+    RomImage,
+    Stage,
+    Store,
+)
+
+MASK = 0xFFFFFFFF
+WORD_ADDRESSES = 1 << 30
+"""Word addresses of a 32-bit byte address space; a store is out of range modulo this many."""
+STEP_LIMIT = 1_000_000
+
+
+class MachineFault(CompileError):
+    """The program did what the machine cannot: a store out of range, or a launch that does not end."""
+
+
+class InternalError(VerifyError):
+    """A ROM image promises something of its values that does not hold: a bug of the compiler."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a launch token comes from. `lane` is -1 for what concerns the whole warp."""
+
+    what: str
+    thread_block: int
+    block: int = -1
+    warp: int = -1
+    lane: int = -1
+    source: SourceLocation | None = None
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.lane >= 0:
+            parts.append(f"lane {self.lane}")
+        if self.warp >= 0:
+            parts.append(f"warp {self.warp}")
+        if self.block >= 0:
+            parts.append(f"block {self.block}")
+        parts.append(f"thread block {self.thread_block}")
+        return ", ".join(parts) + (f" ({self.source})" if self.source else "")
+
+
+@dataclass(frozen=True)
+class MachineResult:
+    """`tokens` from the first EXEC to the closing one; `provenance` says the same of each, in words.
+
+    `memory` is all of global memory after the launch, `steps` the number of blocks that ran.
+    """
+
+    tokens: tuple[Token, ...]
+    memory: tuple[int, ...]
+    provenance: tuple[Provenance, ...]
+    steps: int
+
+
+# --- Operations
+
+
+def signed(value: int) -> int:
+    """A 32-bit word as a signed number."""
+    return value - (1 << WORD_BITS) if value >> (WORD_BITS - 1) else value
+
+
+def _lop(a: int, b: int, table: int) -> int:
+    terms = (~a & ~b, ~a & b, a & ~b, a & b)
+    return sum(term & MASK for index, term in enumerate(terms) if table >> index & 1)
+
+
+VALUE_OPS: dict[Op, Callable[[int, int], int]] = {
+    Op.ADD: lambda a, b: (a + b) & MASK,
+    Op.SUB: lambda a, b: (a - b) & MASK,
+    Op.MIN_U: min,
+    Op.MIN_S: lambda a, b: min(a, b, key=signed),
+    Op.MAX_U: max,
+    Op.MAX_S: lambda a, b: max(a, b, key=signed),
+    Op.SHL: lambda a, b: (a << b) & MASK if b < WORD_BITS else 0,
+    Op.SHR_U: lambda a, b: a >> b if b < WORD_BITS else 0,
+    Op.SHR_S: lambda a, b: (signed(a) >> min(b, WORD_BITS - 1)) & MASK,
+    Op.POPC: lambda a, _: a.bit_count(),
+    Op.CLZ: lambda a, _: WORD_BITS - a.bit_length(),
+    Op.BREV: lambda a, _: int(f"{a:032b}"[::-1], 2),
+}
+COMPARE_OPS: dict[Op, Callable[[int, int], bool]] = {
+    Op.SET_EQ: lambda a, b: a == b,
+    Op.SET_NE: lambda a, b: a != b,
+    Op.SET_LT_U: lambda a, b: a < b,
+    Op.SET_GE_U: lambda a, b: a >= b,
+    Op.SET_LT_S: lambda a, b: signed(a) < signed(b),
+    Op.SET_GE_S: lambda a, b: signed(a) >= signed(b),
+}
+MUL_OPS: dict[MulOp, Callable[[int, int], int]] = {
+    MulOp.LO: lambda a, b: a * b & MASK,
+    MulOp.HI_U: lambda a, b: a * b >> WORD_BITS,
+    MulOp.HI_S: lambda a, b: (signed(a) * signed(b) >> WORD_BITS) & MASK,
+}
+
+assert tuple(COMPARE_OPS) == COMPARISONS
+
+
+# --- One lane of one block
+
+
+@dataclass
+class _Lane:
+    """What a block's operations of one lane can see. Results are filed under the source that names them."""
+
+    registers: list[int]
+    predicates: int
+    memory: list[int]
+    specials: Mapping[str, int]
+    values: dict[Source, int]
+    flags: dict[PredicateSource, bool]
+
+
+Read = Callable[[_Lane], int]
+Test = Callable[[_Lane], bool]
+Action = Callable[[_Lane], None]
+
+
+def _constant(value: int, _: _Lane) -> int:
+    return value
+
+
+def _register(index: int, lane: _Lane) -> int:
+    return lane.registers[index] if index else 0
+
+
+def _special(name: str, lane: _Lane) -> int:
+    return lane.specials[name]
+
+
+def _result(source: Source, lane: _Lane) -> int:
+    return lane.values.get(source, 0)
+
+
+def _test(source: PredicateSource) -> Test:
+    if source.register >= 0:
+        return lambda lane: bool(lane.predicates >> source.register & 1)
+    if not source.slot:
+        return lambda _: True
+    return lambda lane: lane.flags.get(source, False)
+
+
+def _result_source(stage: int, slot: str) -> Source:
+    return Source(SourceKind.RESULT, stage, slot)
+
+
+@dataclass(frozen=True)
+class _Linker:
+    """Turns a block's operations into functions of a lane, once a launch; symbols are resolved here."""
+
+    spec: MachineSpec
+    symbols: Mapping[str, int]
+    label: str
+
+    def check(
+        self, known: tuple[Source, ...] | tuple[PredicateSource, ...], source: object, place: str
+    ) -> None:
+        if source not in known:
+            raise VerifyError(f"block '{self.label}', {place}: cannot read {source} here")
+
+    def read(self, source: Source, registers: tuple[int, ...], immediates: tuple[LinkValue, ...]) -> Read:
+        match source.kind:
+            case SourceKind.NONE:
+                return partial(_constant, 0)
+            case SourceKind.PORT:
+                return partial(_register, registers[source.index])
+            case SourceKind.IMMEDIATE:
+                return partial(_constant, immediates[source.index].resolve(self.symbols))
+            case SourceKind.SPECIAL:
+                return partial(_special, source.name)
+            case SourceKind.LOADED:
+                return partial(_result, _result_source(source.stage, source.name))
+        return partial(_result, source)
+
+    def alu(self, index: int, slot: str, stage: Stage, op: AluOp) -> Action:
+        place = f"stage {index}, slot {slot}"
+        for source in (op.a, op.b):
+            self.check(operand_sources(index), source, place)
+        self.check(predicate_sources(index), op.predicate, place)
+        a = self.read(op.a, stage.ports, stage.immediates)
+        b = self.read(op.b, stage.ports, stage.immediates)
+        result = _result_source(index, slot)
+        if op.op in COMPARE_OPS:
+            compare, flag = COMPARE_OPS[op.op], PredicateSource(stage=index, slot=slot)
+            return lambda lane: lane.flags.__setitem__(flag, compare(a(lane), b(lane)))
+        if op.op is Op.SEL:
+            test = _test(op.predicate)
+            return lambda lane: lane.values.__setitem__(result, a(lane) if test(lane) else b(lane))
+        if op.op is Op.LOAD:
+            offset, size = op.offset.resolve(self.symbols), 1 << self.spec.address_bits
+            return lambda lane: lane.values.__setitem__(result, lane.memory[(a(lane) + offset) % size])
+        if op.op is Op.LOP:
+            return lambda lane: lane.values.__setitem__(result, _lop(a(lane), b(lane), op.table))
+        value = VALUE_OPS[op.op]
+        return lambda lane: lane.values.__setitem__(result, value(a(lane), b(lane)))
+
+    def multiply(self, index: int, stage: Stage, op: Multiply) -> Action:
+        for source in (op.a, op.b):
+            self.check(multiply_sources(index), source, f"stage {index}, slot m")
+        a = self.read(op.a, (op.register_a,), stage.immediates)
+        b = self.read(op.b, (op.register_b,), stage.immediates)
+        result, value = Source(SourceKind.PRODUCT, index), MUL_OPS[op.op]
+        return lambda lane: lane.values.__setitem__(result, value(a(lane), b(lane)))
+
+    def logic(self, index: int, op: PredicateLogic) -> Action:
+        for source in (op.a, op.b):
+            self.check(predicate_sources(index), source, f"stage {index}, slot p")
+        a, b, flag = _test(op.a), _test(op.b), PredicateSource(stage=index, slot="p")
+        return lambda lane: lane.flags.__setitem__(flag, bool(op.table >> (2 * a(lane) + b(lane)) & 1))
+
+    def actions(self, index: int, stage: Stage) -> Iterator[Action]:
+        for slot in ALU_SLOTS:
+            op: AluOp | None = getattr(stage, slot)
+            if op is not None:
+                yield self.alu(index, slot, stage, op)
+        if stage.m is not None:
+            yield self.multiply(index, stage, stage.m)
+        if stage.p is not None:
+            yield self.logic(index, stage.p)
+
+    def test(self, source: PredicateSource) -> Test:
+        self.check(predicate_sources(STAGES), source, "terminator")
+        return _test(source)
+
+    def store(self, store: Store) -> tuple[Test, Read, Read]:
+        """Whether, where (a word address that has not wrapped yet), and what."""
+        for source in (store.address, store.data):
+            self.check(store_sources(), source, "store")
+        holds = self.test(store.guard)
+        address = self.read(store.address, (store.address_register,), ())
+        data = self.read(store.data, (store.data_register,), ())
+        offset = store.offset.resolve(self.symbols)
+        return lambda lane: holds(lane) != store.negated, lambda lane: address(lane) + offset, data
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A linked block. Actions read results of earlier stages only, so their order in a stage is free."""
+
+    block: Block
+    actions: tuple[Action, ...]
+    branch: Test
+    predicates: tuple[Test | None, ...]
+    store: tuple[Test, Read, Read] | None
+
+
+def _link(block: Block, spec: MachineSpec, symbols: Mapping[str, int]) -> _Code:
+    linker = _Linker(spec, symbols, block.label)
+    end = block.terminator
+    for item in block.returns:
+        linker.check(return_sources(), item.value, "returns")
+    return _Code(
+        block,
+        tuple(action for index, stage in enumerate(block.stages) for action in linker.actions(index, stage)),
+        linker.test(end.branch),
+        tuple(None if source is None else linker.test(source) for source in end.predicates),
+        None if end.store is None else linker.store(end.store),
+    )
+
+
+# --- The machine
+
+
+class _Run:
+    """One launch in progress."""
+
+    def __init__(self, rom: RomImage, spec: MachineSpec, launch: Launch) -> None:
+        symbols = link_symbols(rom, spec, launch)
+        self.spec, self.launch = spec, launch
+        self.code = [_link(block, spec, symbols) for block in rom.blocks]
+        self.existing = existing_lanes(spec, launch)
+        self.memory = [*launch.initial_words()]
+        self.memory += [0] * ((1 << spec.address_bits) - len(self.memory))
+        self.registers = [[[0] * spec.registers for _ in range(spec.lanes)] for _ in range(spec.warps)]
+        self.predicates = [0] * spec.warps
+        self.counters = [[EXIT] * spec.lanes for _ in range(spec.warps)]
+        self.tokens: list[Token] = []
+        self.provenance: list[Provenance] = []
+        self.thread_block = 0
+        self.steps = 0
+
+    def run(self, step_limit: int) -> None:
+        for thread_block in range(self.launch.thread_blocks):
+            self.thread_block = thread_block
+            if thread_block:
+                self.emit(Token(Kind.CTA, thread_block), Provenance("thread block begins", thread_block))
+            self.counters = [
+                [0 if mask >> lane & 1 else EXIT for lane in range(self.spec.lanes)] for mask in self.existing
+            ]
+            warp = 0
+            while warp >= 0:
+                while any(counter != EXIT for counter in self.counters[warp]):
+                    self.step(warp, step_limit)
+                warp = self.next_warp(warp)
+        self.emit(END, Provenance("the launch is over", self.thread_block))
+
+    def next_warp(self, warp: int) -> int:
+        """The next warp with live lanes in cyclic order, -1 if there is none."""
+        for distance in range(1, self.spec.warps):
+            candidate = (warp + distance) % self.spec.warps
+            if any(counter != EXIT for counter in self.counters[candidate]):
+                return candidate
+        return -1
+
+    def emit(self, token: Token, provenance: Provenance) -> None:
+        self.tokens.append(token)
+        self.provenance.append(provenance)
+
+    def step(self, warp: int, step_limit: int) -> None:
+        """Runs the block at the warp's smallest program counter on the lanes that are there."""
+        index = min(counter for counter in self.counters[warp] if counter != EXIT)
+        active = [lane for lane, counter in enumerate(self.counters[warp]) if counter == index]
+        code = self.code[index]
+        self.steps += 1
+        if self.steps > step_limit:
+            raise MachineFault(
+                f"the launch did not end within {step_limit} blocks",
+                code.block.terminator.source or code.block.source,
+                hint="the kernel may loop forever; raise the step limit if it does not",
+            )
+        place = partial(Provenance, thread_block=self.thread_block, block=index, warp=warp)
+        mask = sum(1 << lane for lane in active)
+        self.emit(
+            execute(index, warp, mask), place(f"run block '{code.block.label}'", source=code.block.source)
+        )
+        lanes = {lane: self.compute(code, warp, lane) for lane in active}
+        if code.block.returns_predicates:
+            self.return_predicates(code, warp, lanes, place)
+        for item in code.block.returns:
+            self.return_value(code, item, warp, lanes, place)
+        if code.store is not None and code.block.terminator.store is not None:
+            self.store(code.store, code.block.terminator.store, lanes, place)
+        for lane, state in lanes.items():
+            end = code.block.terminator
+            self.counters[warp][lane] = end.target1 if code.branch(state) else end.target0
+
+    def compute(self, code: _Code, warp: int, lane: int) -> _Lane:
+        state = _Lane(
+            list(self.registers[warp][lane]),
+            self.predicates[warp] >> (PREDICATES * lane),
+            self.memory,
+            self.specials(warp, lane),
+            {},
+            {},
+        )
+        for action in code.actions:
+            action(state)
+        return state
+
+    def specials(self, warp: int, lane: int) -> dict[str, int]:
+        thread = indices(self.spec.lanes * warp + lane, self.launch.block)
+        block = indices(self.thread_block, self.launch.grid)
+        values = {f"tid.{axis}": index for axis, index in zip("xyz", thread, strict=True)}
+        values |= {f"ctaid.{axis}": index for axis, index in zip("xyz", block, strict=True)}
+        return values | {"laneid": lane, "warpid": warp}
+
+    def return_predicates(
+        self, code: _Code, warp: int, lanes: dict[int, _Lane], place: Callable[..., Provenance]
+    ) -> None:
+        word = self.predicates[warp]
+        for lane, state in lanes.items():
+            for index, test in enumerate(code.predicates):
+                if test is not None:
+                    bit = 1 << (PREDICATES * lane + index)
+                    word = word | bit if test(state) else word & ~bit
+        self.predicates[warp] = word
+        self.emit(val(word), place("predicates", source=code.block.terminator.source or code.block.source))
+
+    def return_value(
+        self, code: _Code, item: Return, warp: int, lanes: dict[int, _Lane], place: Callable[..., Provenance]
+    ) -> None:
+        source = _source_of(code.block, item.value)
+        values = {lane: state.values.get(item.value, 0) for lane, state in lanes.items()}
+        where = f"block '{code.block.label}' returns {item.value} to r{item.register}"
+        if item.uniform and len(set(values.values())) > 1:
+            raise InternalError(f"{where} as uniform, but its lanes hold {values}", source)
+        if item.narrow and max(values.values()) > 0xFFFF:
+            raise InternalError(f"{where} as narrow, but its lanes hold {values}", source)
+        for lane, value in values.items():
+            if item.register:
+                self.registers[warp][lane][item.register] = value
+        for lane, value in [(-1, next(iter(values.values())))] if item.uniform else values.items():
+            name = f"r{item.register} (all lanes)" if item.uniform else f"r{item.register}"
+            low = f"register {name}" if item.narrow else f"low half of register {name}"
+            self.emit(val(value & 0xFFFF), place(low, lane=lane, source=source))
+            if not item.narrow:
+                self.emit(val(value >> 16), place(f"high half of register {name}", lane=lane, source=source))
+
+    def store(
+        self,
+        linked: tuple[Test, Read, Read],
+        store: Store,
+        lanes: dict[int, _Lane],
+        place: Callable[..., Provenance],
+    ) -> None:
+        """Lanes write in order, so the last one wins."""
+        holds, where, what = linked
+        for lane, state in lanes.items():
+            if not holds(state):
+                continue
+            address = where(state) % WORD_ADDRESSES
+            if address >= self.spec.memory_words:
+                raise MachineFault(
+                    f"lane {lane} stores to word {address} (byte address {4 * address:#x}); "
+                    f"machine '{self.spec.name}' has {self.spec.memory_words} words",
+                    store.source,
+                    limit="memory_words",
+                )
+            value = what(state)
+            here = partial(place, lane=lane, source=store.source)
+            self.emit(Token(Kind.MEM, address), here(f"store to word {address}"))
+            self.emit(val(value & 0xFFFF), here(f"low half stored to word {address}"))
+            self.emit(val(value >> 16), here(f"high half stored to word {address}"))
+            self.memory[address] = value
+
+
+def _source_of(block: Block, value: Source) -> SourceLocation | None:
+    """The source line of the operation whose result `value` is."""
+    stage = block.stages[value.stage]
+    op = stage.m if value.kind is SourceKind.PRODUCT else getattr(stage, value.name)
+    return op.source if op is not None and op.source else block.source
+
+
+def run_launch(
+    rom: RomImage, spec: MachineSpec, launch: Launch, *, step_limit: int = STEP_LIMIT
+) -> MachineResult:
+    """Executes a launch. Raises CompileError where it does not fit, MachineFault where it goes wrong."""
+    run = _Run(rom, spec, launch)
+    run.run(step_limit)
+    return MachineResult(
+        tuple(run.tokens), tuple(run.memory[: spec.memory_words]), tuple(run.provenance), run.steps
+    )
