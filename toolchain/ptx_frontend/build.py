@@ -54,8 +54,12 @@ class TreeBuilder:
         """The Module of a whole parse tree."""
         for item in tree.children:
             self._item(item)
-        functions = tuple(flatten(function, scope, self.files, self.file) for function, scope in self.functions)
-        return Module(self.version, self.targets, self.address_bits, tuple(self.variables), functions, self.file)
+        functions = tuple(
+            flatten(function, scope, self.files, self.file) for function, scope in self.functions
+        )
+        return Module(
+            self.version, self.targets, self.address_bits, tuple(self.variables), functions, self.file
+        )
 
     def error(self, message: str, token: Token) -> CompileError:
         """A CompileError at a token."""
@@ -112,7 +116,9 @@ class TreeBuilder:
         self.functions.append((function, scope))
 
     def _parameter(self, node: Tree) -> Parameter:
-        position = next(i for i, child in enumerate(node.children) if isinstance(child, Token) and child.type == "NAME")
+        position = next(
+            i for i, child in enumerate(node.children) if isinstance(child, Token) and child.type == "NAME"
+        )
         words, align = self._attributes(node.children[:position])
         sizes = [self._dimension(child) for child in node.children[position + 1 :]]
         pointer = None
@@ -159,7 +165,12 @@ class TreeBuilder:
     def _initialiser(self, node: Tree, name: Token) -> list[int | str]:
         match node.data:
             case "initialisers":
-                return [value for child in node.children if child is not None for value in self._initialiser(child, name)]
+                return [
+                    value
+                    for child in node.children
+                    if child is not None
+                    for value in self._initialiser(child, name)
+                ]
             case "integer":
                 return [self._integer(node)]
             case "initial_symbol" | "initial_generic":

@@ -28,7 +28,10 @@ FLAGS = (
 """-O2 only so that clang marks nothing `noinline`; the passes are ours (llvm_passes.py). -fwrapv: the machine wraps,
 and no loop is turned into another on the grounds that it must not."""
 
-DIAGNOSTIC = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|warning): (?P<text>.*)$", re.M)
+DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|warning): (?P<text>.*)$",
+    re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,14 @@ def compile_to_bitcode(compiler: Clang, path: Path, defines: tuple[str, ...] = (
             Path(folder, header).touch()
         output = Path(folder, "kernel.bc")
         command = [*compiler.command, *FLAGS, *_version_flags(compiler), "-isystem", folder]
-        command += ["-include", str(PRELUDE), *(f"-D{define}" for define in defines), str(path), "-o", str(output)]
+        command += [
+            "-include",
+            str(PRELUDE),
+            *(f"-D{define}" for define in defines),
+            str(path),
+            "-o",
+            str(output),
+        ]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             raise diagnostics_error(answer.stderr, path)

@@ -40,7 +40,9 @@ def bitcode_to_ptx(bitcode: bytes, file: str) -> str:
     try:
         module = llvm.parse_bitcode(bitcode)
     except RuntimeError as error:
-        raise CompileError(f"LLVM {llvm.llvm_version_info[0]} cannot read this clang's bitcode: {error}") from error
+        raise CompileError(
+            f"LLVM {llvm.llvm_version_info[0]} cannot read this clang's bitcode: {error}"
+        ) from error
     machine = target.create_target_machine(cpu=CPU, features=FEATURES, opt=2)
     _prepare(module)
     _optimise(module, machine)
@@ -84,16 +86,15 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 def tidy_ptx(text: str, file: str) -> str:
     """The PTX without debug sections, their labels and comments; the user's file named as the user named it."""
+    text = re.sub(r"\.section[^{]*\{[^}]*\}", "", text)
     lines: list[str] = []
     for line in text.splitlines():
         line = re.sub(r"\s*//.*$", "", line)
-        if line.lstrip().startswith(".section"):
-            break
         if re.match(r"\$L__(tmp|func_begin|func_end)\d+:", line) or '.pragma "nounroll"' in line:
             continue
         if match := re.match(r'(\s*\.file\s+\d+\s+)"(.*)"', line):
             same = match[2].rsplit("/", 1)[-1] == file.rsplit("/", 1)[-1]
             line = f'{match[1]}"{file if same else match[2]}"'
-        if line.strip() or (lines and lines[-1].strip()):
+        if line.strip():
             lines.append(line.rstrip())
-    return "\n".join(lines).strip() + "\n"
+    return "\n".join(lines) + "\n"

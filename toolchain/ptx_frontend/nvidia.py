@@ -14,7 +14,9 @@ from toolchain.ptx_frontend.clang import source_line
 ARCHITECTURE = "compute_75"
 """The oldest architecture CUDA 13 compiles for."""
 
-DIAGNOSTIC = re.compile(r"^(?P<file>[^(\n]+)\((?P<line>\d+)\): (?:catastrophic )?error(?:[ :#].*?)?: (?P<text>.*)$", re.M)
+DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^(\n]+)\((?P<line>\d+)\): (?:catastrophic )?error(?:[ :#].*?)?: (?P<text>.*)$", re.M
+)
 
 
 def find_nvrtc() -> Path | None:
@@ -65,7 +67,9 @@ def compile_with_nvcc(nvcc: str, path: Path, defines: tuple[str, ...]) -> tuple[
     with tempfile.TemporaryDirectory(prefix="qgpuc-") as folder:
         output = Path(folder, "kernel.ptx")
         command = [nvcc, "-ptx", f"-arch={ARCHITECTURE}", "-lineinfo", *(f"-D{define}" for define in defines)]
-        answer = subprocess.run([*command, str(path), "-o", str(output)], capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            [*command, str(path), "-o", str(output)], capture_output=True, text=True, check=False
+        )
         if answer.returncode != 0:
             raise _diagnostics_error(answer.stdout + answer.stderr, path, "nvcc")
         return output.read_text(), answer.stderr.strip()

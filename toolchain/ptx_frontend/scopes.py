@@ -37,7 +37,11 @@ SPECIAL_REGISTERS = frozenset(
     | {f"%lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")}
     | {"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"}
     | {"%aggr_smem_size", "WARP_SZ", "%is_explicit_cluster", "%cluster_ctarank", "%cluster_nctarank"}
-    | {f"%{name}.{axis}" for name in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"}
+    | {
+        f"%{name}.{axis}"
+        for name in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+        for axis in "xyz"
+    }
     | {f"%pm{i}" for i in range(8)}
     | {f"%envreg{i}" for i in range(32)}
 )

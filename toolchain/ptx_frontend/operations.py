@@ -1,0 +1,381 @@
+"""What each PTX integer instruction computes, as pure functions on Python integers.
+
+`operation(opcode, modifiers)` gives an Operation: the types its sources are read as, the type its result is written
+as, and a function of the source values. Sources arrive as the integers their types say (negative for .s types); the
+caller keeps the low bits of the result. Section names are those of the PTX ISA.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from toolchain.ptx_frontend.ast import TYPE_BITS
+
+Function = Callable[..., int]
+
+INTEGER_TYPES = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`evaluate(*sources) -> result`; `second` computes the other result of a `p|q` destination."""
+
+    result: str
+    sources: tuple[str, ...]
+    evaluate: Function
+    second: Function | None = None
+
+
+def wrap(value: int, type_name: str) -> int:
+    """The value that the low bits of `value` mean in a type: signed for .s types, else unsigned."""
+    bits = TYPE_BITS[type_name]
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if type_name[0] == "s" and value >> (bits - 1) else value
+
+
+def type_of(modifiers: tuple[str, ...]) -> str:
+    """The last type among the modifiers; empty if there is none."""
+    return next((word for word in reversed(modifiers) if word in TYPE_BITS), "")
+
+
+def unsigned(type_name: str) -> str:
+    """The unsigned type of the same width."""
+    return f"u{TYPE_BITS[type_name]}"
+
+
+@cache
+def operation(opcode: str, modifiers: tuple[str, ...]) -> Operation | None:
+    """The Operation of an arithmetic instruction, or None where it is not one this toolchain evaluates."""
+    builder = BUILDERS.get(opcode)
+    kind = type_of(modifiers)
+    if builder is None or any(
+        word in TYPE_BITS and word not in INTEGER_TYPES | {"pred"} for word in modifiers
+    ):
+        return None
+    return builder(modifiers, kind) if kind else None
+
+
+def _binary(function: Function) -> "Builder":
+    return lambda modifiers, kind: Operation(kind, (kind, kind), function) if len(modifiers) == 1 else None
+
+
+def _unary(function: Function, result: str = "") -> "Builder":
+    return lambda modifiers, kind: (
+        Operation(result or kind, (kind,), function) if len(modifiers) == 1 else None
+    )
+
+
+# Integer arithmetic.
+
+
+def _saturating(function: Function) -> "Builder":
+    """add and sub; `.sat` clamps s32 results; the carry forms (.cc) are not evaluated."""
+
+    def build(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+        if modifiers == ("sat", "s32"):
+            clamp = lambda a, b: max(-(1 << 31), min((1 << 31) - 1, function(a, b)))  # noqa: E731
+            return Operation(kind, (kind, kind), clamp)
+        return Operation(kind, (kind, kind), function) if len(modifiers) == 1 else None
+
+    return build
+
+
+def _halves(kind: str, part: str) -> tuple[str, int] | None:
+    """The result type of a multiplication, and by how much its product is shifted down."""
+    bits = TYPE_BITS[kind]
+    if part == "wide" and bits < 64:
+        return f"{kind[0]}{2 * bits}", 0
+    return {"lo": (kind, 0), "hi": (kind, bits)}.get(part)
+
+
+def _mul(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    half = _halves(kind, modifiers[0])
+    if half is None or len(modifiers) != 2:
+        return None
+    result, shift = half
+    return Operation(result, (kind, kind), lambda a, b: (a * b) >> shift)
+
+
+def _mad(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    half = _halves(kind, modifiers[0])
+    if half is None or len(modifiers) != 2:
+        return None
+    result, shift = half
+    return Operation(result, (kind, kind, result), lambda a, b, c: ((a * b) >> shift) + c)
+
+
+def _mul24_product(a: int, b: int, kind: str, part: str) -> int:
+    def low24(value: int) -> int:
+        value &= 0xFFFFFF
+        return value - (1 << 24) if kind[0] == "s" and value >> 23 else value
+
+    return (low24(a) * low24(b)) >> (16 if part == "hi" else 0)
+
+
+def _mul24(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    if modifiers[0] not in ("lo", "hi"):
+        return None
+    return Operation(kind, (kind, kind), lambda a, b: _mul24_product(a, b, kind, modifiers[0]))
+
+
+def _mad24(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    if modifiers[0] not in ("lo", "hi") or len(modifiers) != 2:
+        return None
+    return Operation(kind, (kind,) * 3, lambda a, b, c: _mul24_product(a, b, kind, modifiers[0]) + c)
+
+
+def divide(a: int, b: int) -> int:
+    """div: rounds toward zero. The ISA leaves division by zero open; here, as on hardware, all bits are one."""
+    if b == 0:
+        return -1
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def remainder(a: int, b: int) -> int:
+    """rem: has the sign of the dividend. By zero it is the dividend."""
+    return a if b == 0 else a - b * divide(a, b)
+
+
+def _sad(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    return Operation(kind, (kind, kind, unsigned(kind)), lambda a, b, c: c + abs(a - b))
+
+
+# Bits.
+
+
+def _shift(left: bool) -> "Builder":
+    """shl, shr: amounts beyond the width are clamped to it; shr fills with the sign of an .s type."""
+
+    def build(modifiers: tuple[str, ...], kind: str) -> Operation:
+        bits = TYPE_BITS[kind]
+        if left:
+            return Operation(kind, (kind, "u32"), lambda a, n: a << min(n, bits))
+        return Operation(kind, (kind, "u32"), lambda a, n: a >> min(n, bits))
+
+    return build
+
+
+def _funnel(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """shf.{l,r}.{wrap,clamp}.b32 d, lo, hi, n."""
+    if len(modifiers) != 3 or kind != "b32":
+        return None
+    left, clamp = modifiers[0] == "l", modifiers[1] == "clamp"
+
+    def evaluate(low: int, high: int, amount: int) -> int:
+        n = min(amount, 32) if clamp else amount & 31
+        return ((high << 32 | low) << n) >> 32 if left else (high << 32 | low) >> n
+
+    return Operation("b32", ("b32", "b32", "u32"), evaluate)
+
+
+def _clz(modifiers: tuple[str, ...], kind: str) -> Operation:
+    bits = TYPE_BITS[kind]
+    return Operation("u32", (kind,), lambda a: bits - a.bit_length())
+
+
+def _brev(modifiers: tuple[str, ...], kind: str) -> Operation:
+    bits = TYPE_BITS[kind]
+    return Operation(kind, (kind,), lambda a: int(f"{a:0{bits}b}"[::-1], 2))
+
+
+def _bfind(modifiers: tuple[str, ...], kind: str) -> Operation:
+    bits = TYPE_BITS[kind]
+    distance = "shiftamt" in modifiers
+
+    def evaluate(a: int) -> int:
+        position = (~a if a < 0 else a).bit_length() - 1
+        return bits - 1 - position if distance and position >= 0 else position
+
+    return Operation("u32", (kind,), evaluate)
+
+
+def _bfe(modifiers: tuple[str, ...], kind: str) -> Operation:
+    bits = TYPE_BITS[kind]
+
+    def evaluate(a: int, position: int, length: int) -> int:
+        position, length = position & 0xFF, length & 0xFF
+        if length == 0:
+            return 0
+        field = a >> position  # an .s value shifts its sign in, as the ISA's sbit does
+        if length >= bits:
+            return field
+        field &= (1 << length) - 1
+        sign = (a >> min(position + length - 1, bits - 1)) & 1
+        return field - (1 << length) if kind[0] == "s" and sign else field
+
+    return Operation(kind, (kind, "u32", "u32"), evaluate)
+
+
+def _bfi(modifiers: tuple[str, ...], kind: str) -> Operation:
+    bits = TYPE_BITS[kind]
+
+    def evaluate(field: int, into: int, position: int, length: int) -> int:
+        position, length = position & 0xFF, length & 0xFF
+        mask = (((1 << length) - 1) << position) & ((1 << bits) - 1)
+        return (into & ~mask) | ((field << position) & mask)
+
+    return Operation(kind, (kind, kind, "u32", "u32"), evaluate)
+
+
+def _lop3(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """lop3.b32 d, a, b, c, table: bit i of the result is the table's bit a_i b_i c_i."""
+
+    def evaluate(a: int, b: int, c: int, table: int) -> int:
+        result = 0
+        for row in range(8):
+            if table >> row & 1:
+                result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+        return result
+
+    return Operation(kind, (kind, kind, kind, "u32"), evaluate) if modifiers == ("b32",) else None
+
+
+PRMT_MODES: dict[str, Callable[[int], tuple[int, int, int, int]]] = {
+    "f4e": lambda n: (n, n + 1, n + 2, n + 3),
+    "b4e": lambda n: (n, (n + 7) % 8, (n + 6) % 8, (n + 5) % 8),
+    "rc8": lambda n: (n, n, n, n),
+    "ecl": lambda n: (n, max(n, 1), max(n, 2), 3),
+    "ecr": lambda n: (0, min(n, 1), min(n, 2), n),
+    "rc16": lambda n: (0, 1, 0, 1) if n % 2 == 0 else (2, 3, 2, 3),
+}
+"""prmt: the source bytes of a mode, lowest first, by the two low bits of the selector."""
+
+
+def _prmt(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    mode = next((word for word in modifiers if word in PRMT_MODES), "")
+
+    def evaluate(a: int, b: int, selector: int) -> int:
+        both = b << 32 | a
+        if mode:
+            selectors = PRMT_MODES[mode](selector & 3)
+        else:
+            selectors = tuple(selector >> (4 * i) & 15 for i in range(4))
+        result = 0
+        for i, select in enumerate(selectors):
+            byte = both >> (8 * (select & 7)) & 0xFF
+            if not mode and select & 8:
+                byte = 0xFF if byte & 0x80 else 0
+            result |= byte << (8 * i)
+        return result
+
+    return Operation("b32", ("b32", "b32", "u32"), evaluate) if kind == "b32" else None
+
+
+# Comparison and selection.
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+BOOLEANS: dict[str, Function] = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+}
+
+
+def _compare(modifiers: tuple[str, ...], kind: str, results: tuple[str, int]) -> Operation | None:
+    name = modifiers[0]
+    if name in UNSIGNED_COMPARISONS:
+        name, kind = UNSIGNED_COMPARISONS[name], unsigned(kind)
+    compare = COMPARISONS.get(name)
+    result, true = results
+    if compare is None:
+        return None
+    combine = BOOLEANS.get(modifiers[1])
+    if combine is None:
+        return Operation(
+            result, (kind, kind), lambda a, b: true * compare(a, b), lambda a, b: true * (not compare(a, b))
+        )
+    return Operation(
+        result,
+        (kind, kind, "pred"),
+        lambda a, b, c: true * combine(int(compare(a, b)), c),
+        lambda a, b, c: true * combine(int(not compare(a, b)), c),
+    )
+
+
+def _setp(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """setp.cmp[.bool].type p[|q], a, b[, c]: q has the comparison inverted, before the boolean operator."""
+    return _compare(modifiers, kind, ("pred", 1))
+
+
+def _set(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """set.cmp[.bool].{u32,s32}.type d, a, b[, c]: all ones if true."""
+    types = [word for word in modifiers if word in TYPE_BITS]
+    return _compare(modifiers, kind, (types[0], -1)) if len(types) == 2 else None
+
+
+def _selp(modifiers: tuple[str, ...], kind: str) -> Operation:
+    return Operation(kind, (kind, kind, "pred"), lambda a, b, p: a if p else b)
+
+
+def _slct(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    if len(modifiers) != 2 or kind != "s32":
+        return None
+    return Operation(modifiers[0], (modifiers[0], modifiers[0], kind), lambda a, b, c: a if c >= 0 else b)
+
+
+def _cvt(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """cvt[.sat].dtype.atype: reads the source as atype, keeps its low bits; .sat clamps to dtype."""
+    types = [word for word in modifiers if word in TYPE_BITS]
+    if len(types) != 2 or set(modifiers) - set(types) - {"sat"}:
+        return None
+    to = types[0]
+    if "sat" not in modifiers:
+        return Operation(to, (kind,), lambda a: a)
+    bits, signed = TYPE_BITS[to], to[0] == "s"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return Operation(to, (kind,), lambda a: max(low, min(high, a)))
+
+
+def _mov(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    return Operation(kind, (kind,), lambda a: a) if len(modifiers) == 1 else None
+
+
+Builder = Callable[[tuple[str, ...], str], Operation | None]
+
+BUILDERS: dict[str, Builder] = {
+    "add": _saturating(lambda a, b: a + b),
+    "sub": _saturating(lambda a, b: a - b),
+    "mul": _mul,
+    "mad": _mad,
+    "mul24": _mul24,
+    "mad24": _mad24,
+    "sad": _sad,
+    "div": _binary(divide),
+    "rem": _binary(remainder),
+    "abs": _unary(abs),
+    "neg": _unary(lambda a: -a),
+    "min": _binary(min),
+    "max": _binary(max),
+    "and": _binary(lambda a, b: a & b),
+    "or": _binary(lambda a, b: a | b),
+    "xor": _binary(lambda a, b: a ^ b),
+    "not": _unary(lambda a: ~a),
+    "cnot": _unary(lambda a: int(a == 0)),
+    "shl": _shift(left=True),
+    "shr": _shift(left=False),
+    "shf": _funnel,
+    "popc": _unary(lambda a: a.bit_count(), "u32"),
+    "clz": _clz,
+    "brev": _brev,
+    "bfind": _bfind,
+    "bfe": _bfe,
+    "bfi": _bfi,
+    "lop3": _lop3,
+    "prmt": _prmt,
+    "setp": _setp,
+    "set": _set,
+    "selp": _selp,
+    "slct": _slct,
+    "cvt": _cvt,
+    "mov": _mov,
+}
+"""Opcode -> what makes its Operation."""
