@@ -1,12 +1,14 @@
 """The parse tree of grammar.lark to the AST: one short method a rule."""
 
+from typing import Any
+
 from lark import Token, Tree
 
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.ptx_frontend.ast import (
     Address,
-    Function,
     FloatImmediate,
+    Function,
     Group,
     Guard,
     Immediate,
@@ -38,7 +40,7 @@ def integer(token: Token | str) -> int:
 
 
 class TreeBuilder:
-    """Builds one Module. Operands are built with every name a Symbol; `flatten` tells registers from the rest."""
+    """Builds one Module. In operands every name is a Symbol at first; `flatten` finds the registers."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -70,7 +72,7 @@ class TreeBuilder:
     # Module level.
 
     def _item(self, node: Tree) -> None:
-        children = node.children
+        children: list[Any] = node.children
         match node.data:
             case "version":
                 self.version = str(children[0])
@@ -87,7 +89,8 @@ class TreeBuilder:
                 self._function(node)
 
     def _file(self, node: Tree) -> None:
-        self.files[integer(node.children[0])] = str(node.children[1])[1:-1]
+        children: list[Any] = node.children
+        self.files[integer(children[0])] = str(children[1])[1:-1]
 
     def _function(self, node: Tree) -> None:
         before: list[Tree] = []
@@ -102,7 +105,8 @@ class TreeBuilder:
             elif child.data == "parameters":
                 (after if name is not None else before).append(child)
             elif child.data == "performance":
-                values = tuple(integer(value) for value in child.children[1:] if value is not None)
+                words: list[Any] = child.children
+                values = tuple(integer(value) for value in words[1:] if value is not None)
                 performance.append((str(child.children[0])[1:], values))
             else:
                 scope, defined = self._scope(child), True
@@ -139,12 +143,13 @@ class TreeBuilder:
         return words, align
 
     def _dimension(self, node: Tree) -> int:
-        return integer(node.children[0]) if node.children else 0
+        children: list[Any] = node.children
+        return integer(children[0]) if children else 0
 
     # Variables.
 
     def _variables(self, node: Tree, external: bool = False, space: str = "") -> list[Variable]:
-        children = node.children
+        children: list[Any] = node.children
         if isinstance(children[0], Token):
             space, children = str(children[0])[1:], children[1:]
         attributes = [child for child in children if child.data in ("alignment", "word")]
@@ -184,12 +189,12 @@ class TreeBuilder:
         return [statement for child in node.children for statement in self._statement(child)]
 
     def _statement(self, node: Tree) -> list[Statement]:
-        children = node.children
+        children: list[Any] = node.children
         match node.data:
             case "instruction":
                 return [self._instruction(children)]
             case "line":
-                return [Line(*(integer(child) for child in children[:3]))]
+                return [self._line(children)]
             case "label":
                 return [Label(str(children[0]))]
             case "scope":
@@ -206,13 +211,20 @@ class TreeBuilder:
                 self._file(node)
         return []
 
+    def _line(self, tokens: list[Any]) -> Line:
+        """`.loc`, with the place it was inlined at if that is told: the integers after `inlined_at`."""
+        after = tokens.index("inlined_at") + 1 if "inlined_at" in tokens else None
+        caller = None if after is None else self._line(tokens[after:])
+        return Line(integer(tokens[0]), integer(tokens[1]), integer(tokens[2]), caller)
+
     def _registers(self, node: Tree) -> Registers:
         words, _ = self._attributes([child for child in node.children if child.data in ("alignment", "word")])
         names: list[str] = []
         for child in node.children:
             if child.data != "register":
                 continue
-            name, count = child.children
+            parts: list[Any] = child.children
+            name, count = parts
             names += [str(name)] if count is None else [f"{name}{i}" for i in range(integer(count))]
         return Registers(words[-1], tuple(names))
 
@@ -236,11 +248,12 @@ class TreeBuilder:
     # Operands.
 
     def _integer(self, node: Tree) -> int:
-        value = integer(node.children[-1])
-        return -value if len(node.children) == 2 else value
+        children: list[Any] = node.children
+        value = integer(children[-1])
+        return -value if len(children) == 2 else value
 
     def _operand(self, node: Tree) -> Operand:
-        children = node.children
+        children: list[Any] = node.children
         match node.data:
             case "name":
                 return Symbol(str(children[0]))

@@ -21,12 +21,13 @@ STUB_HEADERS = (
 
 FLAGS = (
     "-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_70", "-nocudainc", "-nocudalib", "-nostdlibinc",
-    "-m32", "-std=c++17", "-fwrapv", "-gline-tables-only",
+    "-m32", "-std=c++17", "-fwrapv", "-fno-jump-tables", "-gline-tables-only",
     "-O2", "-Xclang", "-disable-llvm-passes", "-c", "-emit-llvm",
     "-fno-color-diagnostics", "-fno-caret-diagnostics", "-Wno-unknown-cuda-version",
 )  # fmt: skip
-"""-O2 only so that clang marks nothing `noinline`; the passes are ours (llvm_passes.py). -fwrapv: the machine wraps,
-and no loop is turned into another on the grounds that it must not."""
+"""-O2 only so that clang marks nothing `noinline`; the passes are ours (llvm_passes.py). -fwrapv: the machine
+wraps, and no loop is turned into another on the grounds that it must not. No jump tables: the machine
+branches two ways, and a table of constants would take global memory."""
 
 DIAGNOSTIC = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|warning): (?P<text>.*)$",

@@ -4,8 +4,8 @@
     nvrtc    the nvidia-cuda-nvrtc wheel, through ctypes
     nvcc     nvcc -ptx
 
-`auto` takes the first that is installed, in this order. The clang path needs no NVIDIA software: the CUDA names
-come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses.
+`auto` takes the first that is installed, in this order. The clang path needs no NVIDIA software: the CUDA
+names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ class PtxText:
 def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = ()) -> PtxText:
     """The PTX of a `.cu` file. `defines` are macros, `NAME` or `NAME=VALUE`.
 
-    Raises CompileError where the file cannot be read, no front end is installed, or the compiler refuses it; then
-    the location is the user's own line.
+    Raises CompileError where the file cannot be read, no front end is installed, or the compiler refuses it;
+    then the location is the user's own line.
     """
     if frontend not in FRONTENDS and frontend != "auto":
         raise CompileError(f"unknown front end '{frontend}'", hint=f"use one of auto, {', '.join(FRONTENDS)}")

@@ -1,4 +1,5 @@
-"""The instructions that do more than compute: memory, control, barriers, atomics, and what lanes tell each other.
+"""The instructions that do more than compute: memory, control, barriers, atomics, and what lanes tell each
+other.
 
 Each is one function `(machine, instruction, active lanes)`; `EFFECTS` names them by opcode.
 """
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from toolchain.errors import CompileError
-from toolchain.ptx_frontend.ast import TYPE_BITS, Immediate, Instruction, Operand, Pair, Symbol, Vector
+from toolchain.ptx_frontend.ast import TYPE_BITS, Instruction, Operand, Pair, Symbol, Vector
 from toolchain.ptx_frontend.memory import WINDOWS
 from toolchain.ptx_frontend.operations import BOOLEANS, type_of, wrap
 
@@ -182,8 +183,8 @@ ATOMICS: dict[str, Callable[..., int]] = {
 def shuffle(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
     """shfl[.sync].{up,down,bfly,idx}.b32 d[|p], a, b, c[, mask].
 
-    PTX ISA, "shfl.sync": c holds the segment mask in bits 12:8 and the clamp in bits 4:0. A source lane that does
-    not exist or is not active counts as out of range.
+    PTX ISA, "shfl.sync": c holds the segment mask in bits 12:8 and the clamp in bits 4:0. A source lane that
+    does not exist or is not active counts as out of range.
     """
     mode = next(word for word in instruction.modifiers if word in ("up", "down", "bfly", "idx"))
     destination, source, *rest = instruction.operands

@@ -1,13 +1,13 @@
 """The PTX interpreter: what a kernel means. Every later stage is held against it.
 
-Execution order (the machine's): thread blocks run in order, x fastest. In a block, a warp runs until all its live
-lanes have exited or wait at a barrier, then the next live warp in cyclic order runs. In a warp, the lanes at the
-smallest program counter run one instruction, lowest lane first; program counters are those of order.py, which
-follow the control flow and not the text. So of two lanes that store to one address in one instruction the higher
-one wins, and atomics are made lowest lane first.
+Execution order (the machine's): thread blocks run in order, x fastest. In a block, a warp runs until all its
+live lanes have exited or wait at a barrier, then the next live warp in cyclic order runs. In a warp, the
+lanes at the smallest program counter run one instruction, lowest lane first; program counters are those of
+order.py, which follow the control flow and not the text. So of two lanes that store to one address in one
+instruction the higher one wins, and atomics are made lowest lane first.
 
-Left open by the PTX ISA and fixed here: division by zero gives all ones and its remainder the dividend; registers
-start at zero; addresses outside memory and misaligned ones fault.
+Left open by the PTX ISA and fixed here: division by zero gives all ones and its remainder the dividend;
+registers start at zero; addresses outside memory and misaligned ones fault.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from toolchain.ptx_frontend.memory import (
     parameter_space,
     variables_space,
 )
-from toolchain.ptx_frontend.operations import operation, type_of, wrap
+from toolchain.ptx_frontend.operations import operation, wrap
 from toolchain.ptx_frontend.order import Code, layout
 
 STEP_LIMIT = 1_000_000
@@ -91,7 +91,9 @@ class Machine:
                 value = self.symbol_address(thread, name)[1] + offset
             case Vector(elements):
                 bits = TYPE_BITS[type_name] // len(elements)
-                parts = (self.read(thread, element, f"u{bits}") << (bits * i) for i, element in enumerate(elements))
+                parts = (
+                    self.read(thread, element, f"u{bits}") << (bits * i) for i, element in enumerate(elements)
+                )
                 value = sum(parts)
             case _:
                 raise CompileError(f"operand {operand} has no value")
@@ -216,14 +218,15 @@ def interpret(
 ) -> tuple[int, ...]:
     """Global memory after the launch: `spec.memory_words` unsigned words.
 
-    `entry` is a kernel's name (see `find_entry`). Raises LaunchFault, naming the source line, for an address outside
-    memory or a launch that takes more than `step_limit` instructions (an instruction of a warp counts once), and
-    CompileError for arguments that do not fit.
+    `entry` is a kernel's name (see `find_entry`). Raises LaunchFault, naming the source line, for an address
+    outside memory or a launch that takes more than `step_limit` instructions (an instruction of a warp counts
+    once), and CompileError for arguments that do not fit.
     """
     kernel = find_entry(module, entry)
     if launch.threads_per_block > spec.threads:
         raise CompileError(
-            f"a block of {launch.threads_per_block} threads; machine '{spec.name}' has {spec.threads}", limit="threads"
+            f"a block of {launch.threads_per_block} threads; machine '{spec.name}' has {spec.threads}",
+            limit="threads",
         )
     variables = (*module.variables, *kernel.variables)
     spaces = {
@@ -278,7 +281,9 @@ def find_entry(module: Module, name: str | None = None) -> Function:
     """
     from toolchain.ptx_frontend.llvm_passes import plain_name
 
-    entries = [entry for entry in module.entries if name is None or name in (entry.name, plain_name(entry.name))]
+    entries = [
+        entry for entry in module.entries if name is None or name in (entry.name, plain_name(entry.name))
+    ]
     exact = [entry for entry in entries if entry.name == name]
     chosen = exact or entries
     if len(chosen) == 1:
@@ -286,9 +291,13 @@ def find_entry(module: Module, name: str | None = None) -> Function:
     names = ", ".join(plain_name(entry.name) for entry in module.entries) or "none"
     location = SourceLocation(module.file, 0)
     if name is None and module.entries:
-        raise CompileError(f"the file has several kernels: {names}", location, hint="choose one with --entry NAME")
+        raise CompileError(
+            f"the file has several kernels: {names}", location, hint="choose one with --entry NAME"
+        )
     wanted = f"kernel named '{name}'" if name else "kernel"
-    raise CompileError(f"there is {'no' if not chosen else 'more than one'} {wanted}; kernels: {names}", location)
+    raise CompileError(
+        f"there is {'no' if not chosen else 'more than one'} {wanted}; kernels: {names}", location
+    )
 
 
 Effect = Callable[[Machine, Instruction, list[Thread]], None]

@@ -1,8 +1,9 @@
 """LLVM bitcode to PTX: the pass pipeline chosen for this machine, and LLVM's own NVPTX backend.
 
-A token is what a block costs, and a live value is what a loop iteration costs. So: inline everything, never unroll
-or vectorise on the compiler's own account (a `#pragma unroll` is the user's and is obeyed), turn cheap branches into
-selects, and keep one induction variable instead of one pointer an array (no loop strength reduction).
+A token is what a block costs, and a live value is what a loop iteration costs. So: inline everything, never
+unroll or vectorise on the compiler's own account (a `#pragma unroll` is the user's and is obeyed), turn cheap
+branches into selects, and keep one induction variable instead of one pointer an array (no loop strength
+reduction).
 """
 
 import re
@@ -65,7 +66,9 @@ def _prepare(module: llvm.ModuleRef) -> None:
 
 
 def plain_name(name: str) -> str:
-    """The source name in an Itanium-mangled one: `_Z3dotPKiS0_Pii` is `dot`. Scopes and templates stay mangled."""
+    """The source name in an Itanium-mangled one: `_Z3dotPKiS0_Pii` is `dot`. Scopes and templates stay
+    mangled.
+    """
     match = re.match(r"_Z(\d+)", name)
     if match is None:
         return name
@@ -85,7 +88,7 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def tidy_ptx(text: str, file: str) -> str:
-    """The PTX without debug sections, their labels and comments; the user's file named as the user named it."""
+    """The PTX without debug sections, their labels and comments; the file named as the user named it."""
     text = re.sub(r"\.section[^{]*\{[^}]*\}", "", text)
     lines: list[str] = []
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 """The state spaces of a launch: bytes of global, constant, shared, local and parameter memory.
 
-A generic address is a global address, except for three windows that shared, local and constant memory appear in
-(`cvta.shared` adds the window, `cvta.to.shared` takes it off).
+A generic address is a global address, except for three windows that shared, local and constant memory appear
+in (`cvta.shared` adds the window, `cvta.to.shared` takes it off).
 """
 
 from dataclasses import dataclass, field
@@ -48,7 +48,9 @@ class Space:
     def check(self, address: int, size: int, where: SourceLocation, what: str) -> None:
         """Raises LaunchFault unless `size` bytes at `address` are inside and aligned."""
         if address % size:
-            raise LaunchFault(f"{what} at {self.name} address {address}, which is not a multiple of {size}", where)
+            raise LaunchFault(
+                f"{what} at {self.name} address {address}, which is not a multiple of {size}", where
+            )
         if address < 0 or address + size > len(self.content):
             raise LaunchFault(
                 f"{what} at {self.name} address {address}, outside its {len(self.content)} bytes", where
@@ -70,14 +72,16 @@ def parameter_space(entry: Function, launch: Launch) -> Space:
     """
     if len(entry.parameters) != len(launch.arguments):
         raise CompileError(
-            f"kernel '{entry.name}' takes {len(entry.parameters)} arguments, {len(launch.arguments)} were given"
+            f"kernel '{entry.name}' takes {len(entry.parameters)} arguments; {len(launch.arguments)} given"
         )
     space = Space("param", bytearray())
     for parameter, argument, address in zip(
         entry.parameters, launch.arguments, launch.array_addresses(), strict=True
     ):
         if parameter.pointer is not None and isinstance(argument, ScalarArgument):
-            raise CompileError(f"argument '{argument.name}' of '{entry.name}' must be an array, not an integer")
+            raise CompileError(
+                f"argument '{argument.name}' of '{entry.name}' must be an array, not an integer"
+            )
         dimensions = () if parameter.size is None else (parameter.size,)
         size = TYPE_BITS[parameter.type] // 8 * (1 if parameter.size is None else parameter.size)
         space.place(Variable("param", parameter.name, parameter.type, parameter.align, dimensions), 4096)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.ptx_frontend.clang import source_line
@@ -49,7 +50,7 @@ def compile_with_nvrtc(library: Path, path: Path, defines: tuple[str, ...]) -> t
     return _nvrtc_text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program), log.strip()
 
 
-def _nvrtc_text(size_of, read, program: ctypes.c_void_p) -> str:  # noqa: ANN001
+def _nvrtc_text(size_of: Any, read: Any, program: ctypes.c_void_p) -> str:
     size = ctypes.c_size_t()
     size_of(program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(max(size.value, 1))

@@ -1,8 +1,8 @@
 """What each PTX integer instruction computes, as pure functions on Python integers.
 
-`operation(opcode, modifiers)` gives an Operation: the types its sources are read as, the type its result is written
-as, and a function of the source values. Sources arrive as the integers their types say (negative for .s types); the
-caller keeps the low bits of the result. Section names are those of the PTX ISA.
+`operation(opcode, modifiers)` gives an Operation: the types its sources are read as, the type its result is
+written as, and a function of the source values. Sources arrive as the integers their types say (negative for
+.s types); the caller keeps the low bits of the result. Section names are those of the PTX ISA.
 """
 
 from collections.abc import Callable
@@ -125,7 +125,7 @@ def _mad24(modifiers: tuple[str, ...], kind: str) -> Operation | None:
 
 
 def divide(a: int, b: int) -> int:
-    """div: rounds toward zero. The ISA leaves division by zero open; here, as on hardware, all bits are one."""
+    """div: rounds toward zero. Division by zero, which the ISA leaves open, gives all ones."""
     if b == 0:
         return -1
     quotient = abs(a) // abs(b)
@@ -351,7 +351,7 @@ BUILDERS: dict[str, Builder] = {
     "sad": _sad,
     "div": _binary(divide),
     "rem": _binary(remainder),
-    "abs": _unary(abs),
+    "abs": _unary(lambda a: abs(a)),
     "neg": _unary(lambda a: -a),
     "min": _binary(min),
     "max": _binary(max),

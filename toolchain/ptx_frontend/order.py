@@ -1,8 +1,8 @@
 """The order in which diverged lanes run: a program counter for every basic block of a PTX function.
 
-The lanes at the smallest program counter run. PTX promises nothing about the order of its blocks, so counters follow
-the control flow instead of the text: a topological order in which every loop is contiguous. Then the lanes that are
-ahead wait at the post-dominator of the branch until the last one comes.
+The lanes at the smallest program counter run. PTX promises nothing about the order of its blocks, so counters
+follow the control flow instead of the text: a topological order in which every loop is contiguous. Then the
+lanes that are ahead wait at the post-dominator of the branch until the last one comes.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ from toolchain.ptx_frontend.ast import Function, Instruction, Label, Symbol
 
 @dataclass(frozen=True)
 class Code:
-    """Instructions in running order. `targets` gives a label's position; `following` where control falls through."""
+    """Instructions in running order. `targets` gives a label's position; `following` where control falls
+    through.
+    """
 
     instructions: tuple[Instruction, ...]
     targets: dict[str, int]
@@ -38,7 +40,9 @@ def layout(function: Function) -> Code:
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_nodes_from(range(len(blocks)))
     for index, block in enumerate(blocks):
-        graph.add_edges_from((index, target) for target in _successors(block, index, by_label, tables, len(blocks)))
+        graph.add_edges_from(
+            (index, target) for target in _successors(block, index, by_label, tables, len(blocks))
+        )
     reachable = {0} | nx.descendants(graph, 0)
     order = _order(graph.subgraph(reachable), 0)
     start, position = {}, 0
@@ -81,7 +85,12 @@ def _successors(
     if last is not None and last.opcode == "bra":
         targets = [operand.name for operand in last.operands if isinstance(operand, Symbol)]
     elif last is not None and last.opcode == "brx":
-        targets = [label for operand in last.operands if isinstance(operand, Symbol) for label in tables[operand.name]]
+        targets = [
+            label
+            for operand in last.operands
+            if isinstance(operand, Symbol)
+            for label in tables[operand.name]
+        ]
     successors = [by_label[target] for target in targets]
     ends = last is not None and last.opcode in TERMINATORS and last.guard is None
     if not ends and index + 1 < count:
@@ -90,7 +99,7 @@ def _successors(
 
 
 def _order(graph: nx.DiGraph, entry: int) -> list[int]:
-    """Topological order, a strongly connected component at a time; inside one, again without its back edges."""
+    """Topological order of the strongly connected components; in each, again, less its back edges."""
     components = [sorted(component) for component in nx.strongly_connected_components(graph)]
     of = {node: index for index, component in enumerate(components) for node in component}
     condensed: nx.DiGraph = nx.DiGraph()
@@ -103,7 +112,11 @@ def _order(graph: nx.DiGraph, entry: int) -> list[int]:
             order += component
             continue
         inside = set(component)
-        entered = [node for node in component if node == entry or any(p not in inside for p in graph.predecessors(node))]
+        entered = [
+            node
+            for node in component
+            if node == entry or any(p not in inside for p in graph.predecessors(node))
+        ]
         header = entry if entry in inside else entered[0]
         inner = nx.DiGraph(graph.subgraph(component))
         inner.remove_edges_from([(node, header) for node in list(inner.predecessors(header))])

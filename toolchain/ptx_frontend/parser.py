@@ -1,7 +1,7 @@
 """PTX text to the AST: the grammar is grammar.lark (LALR), names are resolved in scopes.py.
 
-`parse_ptx` accepts PTX as clang 14 to 22, nvcc, NVRTC, Triton, Numba and tinygrad print it. Debug sections, pragmas
-and linkage are read and dropped; `.loc` lines become the `source` of the instructions after them.
+`parse_ptx` accepts PTX as clang 14 to 22, nvcc, NVRTC, Triton, Numba and tinygrad print it. Debug sections,
+pragmas and linkage are read and dropped; `.loc` lines become the `source` of the instructions after them.
 """
 
 from functools import cache

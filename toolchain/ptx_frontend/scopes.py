@@ -1,8 +1,8 @@
 """Flattens a function's nested scopes and tells registers, labels, variables and special registers apart.
 
 PTX ISA, "Identifiers" and "State spaces": `{ }` opens a scope anywhere in a body, and a register, label or
-variable declared in it hides one of the same name outside. In the flat body the hidden one keeps its name and the
-inner one becomes `name$1`, `name$2`, ...
+variable declared in it hides one of the same name outside. In the flat body the hidden one keeps its name and
+the inner one becomes `name$1`, `name$2`, ...
 """
 
 from collections.abc import Iterator
@@ -50,11 +50,12 @@ SPECIAL_REGISTERS = frozenset(
 
 @dataclass(frozen=True)
 class Line:
-    """`.loc file line column`."""
+    """`.loc file line column[, function_name f, inlined_at file line column]`."""
 
     file: int
     line: int
     column: int
+    caller: "Line | None" = None
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Table:
     labels: tuple[str, ...]
 
 
-Statement = "Instruction | Label | Line | Registers | Table | Variable | list"
-Scope = list
+Statement = Instruction | Label | Line | Registers | Table | Variable | list
+Scope = list[Statement]
 
 
 @dataclass
@@ -88,6 +89,7 @@ class _Flat:
     body: list[Label | Instruction] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     source: SourceLocation | None = None
+    callers: dict[Line, Line] = field(default_factory=dict)
 
     def unique(self, name: str) -> str:
         """`name`, or the first free `name$N`."""
@@ -161,9 +163,16 @@ def _declarations(scope: Scope) -> Iterator[tuple[str, str]]:
 
 
 def _source(flat: _Flat, line: Line) -> SourceLocation | None:
-    """A `.loc`; line 0 is the compiler's own code and stays with the line before it."""
+    """A `.loc`; line 0 is the compiler's own code and stays with the line before it.
+
+    What was inlined from another file (a header) is the line's that called it.
+    """
     if line.line == 0:
         return flat.source
+    if line.caller is not None:
+        flat.callers[replace(line, caller=None)] = line.caller
+    while line.caller is not None and line.caller.file != line.file:
+        line = replace(line.caller, caller=flat.callers.get(line.caller))
     return SourceLocation(flat.files.get(line.file, f"file {line.file}"), line.line, line.column)
 
 

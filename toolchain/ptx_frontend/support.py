@@ -1,0 +1,300 @@
+"""What this version of the machine runs, and for everything else the reason and what to do instead.
+
+`check_supported` lists every instruction of a kernel that is refused, with the user's own lines, before
+anything is compiled. SUPPORTED is the one table of instructions that are accepted; REFUSALS says why not,
+first match first.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolchain.errors import CompileError, SourceLocation
+from toolchain.ptx_frontend.ast import (
+    TYPE_BITS,
+    FloatImmediate,
+    Function,
+    Instruction,
+    SpecialRegister,
+    Symbol,
+)
+from toolchain.ptx_frontend.clang import source_line
+from toolchain.ptx_frontend.printer import print_instruction
+
+LISTED = 20
+"""At most so many instructions are listed in one error."""
+
+WORD = r"[bsu]32"
+WIDE = r"[bsu]64"
+ANY = rf"({WORD}|{WIDE})"
+COMPARISON = r"(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
+BOOLEAN = r"(\.(and|or|xor))?"
+ORDER = r"((weak|volatile|relaxed|acquire|release)(\.(cta|gpu|sys|cluster))?\.)?"
+HINTS = r"(\.(nc|c[agvs]|lu|w[bt]|L[12]::\w+))*"
+
+SUPPORTED: dict[str, str] = {
+    "add": rf"{ANY}|sat\.s32",
+    "sub": rf"{ANY}|sat\.s32",
+    "mul": rf"(lo|hi)\.{WORD}|wide\.[su]32|lo\.{WIDE}",
+    "mad": rf"(lo|hi)\.{WORD}|wide\.[su]32|lo\.{WIDE}",
+    "mul24": r"(lo|hi)\.[su]32",
+    "mad24": r"(lo|hi)\.[su]32",
+    "sad": WORD,
+    "abs": "s32",
+    "neg": "s32",
+    "min": WORD,
+    "max": WORD,
+    "and": rf"{ANY}|pred",
+    "or": rf"{ANY}|pred",
+    "xor": rf"{ANY}|pred",
+    "not": rf"{ANY}|pred",
+    "cnot": WORD,
+    "shl": ANY,
+    "shr": ANY,
+    "shf": r"[lr]\.(wrap|clamp)\.b32",
+    "lop3": "b32",
+    "popc": "b32",
+    "clz": "b32",
+    "brev": "b32",
+    "bfind": rf"(shiftamt\.)?{WORD}",
+    "bfe": WORD,
+    "bfi": "b32",
+    "prmt": r"b32(\.(f4e|b4e|rc8|ecl|ecr|rc16))?",
+    "setp": rf"{COMPARISON}{BOOLEAN}\.{WORD}",
+    "set": rf"{COMPARISON}{BOOLEAN}\.[su]32\.{WORD}",
+    "selp": ANY,
+    "slct": rf"{WORD}\.s32",
+    "mov": rf"{ANY}|pred",
+    "cvt": rf"{ANY}\.{ANY}",
+    "cvta": r"(to\.)?(global|const)\.[u](32|64)",
+    "ld": rf"param\.{ANY}|{ORDER}global{HINTS}\.{WORD}",
+    "st": rf"{ORDER}global{HINTS}\.{WORD}",
+    "bra": r"(uni)?",
+    "brx": "idx(\\.uni)?",
+    "ret": "(uni)?",
+    "exit": "",
+    "bar": r"warp\.sync",
+    "membar": r"\w+",
+    "fence": r".*",
+}
+"""Opcode -> the modifiers that are accepted, as a regular expression over what follows the first dot.
+
+64-bit forms are those that compute addresses; address narrowing makes them 32-bit. `bar.warp.sync` costs
+nothing: the lanes of a warp already meet at every post-dominator.
+"""
+
+SPECIAL_REGISTERS = frozenset(
+    {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
+    | {"%laneid", "%warpid", "%nwarpid", "WARP_SZ"}
+    | {f"%lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")}
+)
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One refused instruction: what it is, what to do instead, and where."""
+
+    instruction: str
+    reason: str
+    suggestion: str
+    where: SourceLocation
+    ptx: SourceLocation
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason} ({self.instruction}); {self.suggestion}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A kind of instruction that is refused, recognised by `matches`."""
+
+    reason: str
+    suggestion: str
+    matches: Callable[[Instruction], bool]
+
+
+def _opcodes(*names: str) -> Callable[[Instruction], bool]:
+    return lambda instruction: instruction.opcode in names
+
+
+def _word(pattern: str) -> Callable[[Instruction], bool]:
+    compiled = re.compile(pattern)
+    return lambda instruction: any(compiled.fullmatch(word) for word in instruction.modifiers)
+
+
+def _is_float(instruction: Instruction) -> bool:
+    floats = re.compile(r"(b?f(16|32|64)(x2)?|tf32|e\dm\d(x2)?|approx|ftz)")
+    return any(floats.fullmatch(word) for word in instruction.modifiers) or any(
+        isinstance(operand, FloatImmediate) for operand in instruction.operands
+    )
+
+
+def _is_printf(instruction: Instruction) -> bool:
+    names = [operand.name for operand in instruction.operands if isinstance(operand, Symbol)]
+    return instruction.opcode == "call" and bool({"vprintf", "printf"} & set(names))
+
+
+def _touches(space: str) -> Callable[[Instruction], bool]:
+    return lambda instruction: any(word.split("::")[0] == space for word in instruction.modifiers)
+
+
+def _is_wide_data(instruction: Instruction) -> bool:
+    wide = any(TYPE_BITS.get(word) == 64 for word in instruction.modifiers)
+    return wide or "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc")
+
+
+def _is_generic(instruction: Instruction) -> bool:
+    spaces = {"param", "global", "const", "shared", "local"}
+    return instruction.opcode in ("ld", "st") and not spaces & {
+        w.split("::")[0] for w in instruction.modifiers
+    }
+
+
+NOT_YET = "is not in this version of the machine"
+WIDE_DATA = Refusal(
+    f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
+)
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "printf is not supported", "store the value in an array and read it after the launch", _is_printf
+    ),
+    Refusal(
+        "a call that was not inlined (recursion, a function pointer or __noinline__)",
+        "write it as a loop, or mark the function __forceinline__",
+        _opcodes("call"),
+    ),
+    Refusal(
+        "floating point is not supported", "use integers; fixed point with __mulhi often serves", _is_float
+    ),
+    Refusal(
+        "textures and surfaces are not supported",
+        "read an array instead",
+        _opcodes("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+    ),
+    Refusal(
+        "matrix instructions are not supported",
+        "write the product as loops",
+        lambda instruction: (
+            instruction.opcode in ("mma", "wmma", "wgmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix")
+        ),
+    ),
+    Refusal(
+        f"an atomic operation {NOT_YET}",
+        "let one thread combine the values, or give every thread its own word",
+        _opcodes("atom", "red"),
+    ),
+    Refusal(
+        f"a warp shuffle {NOT_YET}",
+        "exchange values through global memory and __syncwarp()",
+        _opcodes("shfl"),
+    ),
+    Refusal(
+        f"a warp vote or match {NOT_YET}",
+        "write every lane's predicate to global memory and read them all",
+        _opcodes("vote", "match", "activemask", "redux", "elect"),
+    ),
+    Refusal(
+        f"__syncthreads {NOT_YET}",
+        "split the kernel into two launches, or let each warp use only its own data",
+        _opcodes("bar", "barrier", "mbarrier"),
+    ),
+    Refusal(f"shared memory {NOT_YET}", "use an array in global memory", _touches("shared")),
+    Refusal(
+        f"local memory (an indexed local array or a spilled structure) {NOT_YET}",
+        "use scalars, or index the array by constants so that it stays in registers",
+        _touches("local"),
+    ),
+    Refusal(f"constant memory {NOT_YET}", "pass the table as an array argument", _touches("const")),
+    Refusal(
+        f"division {NOT_YET}",
+        "divide by a constant, shift, or subtract in a loop",
+        _opcodes("div", "rem"),
+    ),
+    Refusal(
+        f"8- and 16-bit data {NOT_YET}",
+        "use 32-bit elements and mask them",
+        _word(r"[bsu](8|16)(x\d)?"),
+    ),
+    Refusal(f"vector memory access {NOT_YET}", "load and store 32-bit elements", _word(r"v[248]")),
+    Refusal(
+        f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
+    ),
+    Refusal(
+        "an access through a generic pointer is not supported",
+        "keep pointers as kernel parameters, so that the compiler knows they are global",
+        _is_generic,
+    ),
+    Refusal(
+        "an instruction this toolchain does not know",
+        "write it with plain integer operations",
+        lambda _: True,
+    ),
+)
+
+
+def refusal(instruction: Instruction) -> Refusal | None:
+    """Why an instruction is refused; None if it is supported."""
+    for operand in instruction.operands:
+        if isinstance(operand, FloatImmediate):
+            return next(refusal for refusal in REFUSALS if refusal.matches is _is_float)
+        if isinstance(operand, SpecialRegister) and operand.name not in SPECIAL_REGISTERS:
+            return Refusal(
+                f"special register {operand.name} is not supported",
+                "use tid, ntid, ctaid, nctaid, laneid",
+                lambda _: True,
+            )
+    accepted = SUPPORTED.get(instruction.opcode)
+    if (
+        accepted is not None
+        and re.fullmatch(accepted, ".".join(instruction.modifiers))
+        and not _vector(instruction)
+    ):
+        return None
+    return next(refusal for refusal in REFUSALS if refusal.matches(instruction))
+
+
+def _vector(instruction: Instruction) -> bool:
+    return any(word in ("v2", "v4", "v8", "b128") for word in instruction.modifiers)
+
+
+def unsupported(function: Function, address_size: int = 64) -> tuple[Unsupported, ...]:
+    """Every refused instruction of a kernel, in order. With 32-bit addresses no 64-bit form is an address."""
+    found = []
+    for instruction in function.instructions:
+        reason = refusal(instruction)
+        if reason is None and address_size == 32 and _is_wide_data(instruction):
+            reason = WIDE_DATA
+        if reason is not None and instruction.name.split(".")[:2] != ["st", "param"]:  # a part of its call
+            found.append(
+                Unsupported(
+                    print_instruction(instruction), reason.reason, reason.suggestion,
+                    instruction.where, instruction.location,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def check_supported(function: Function, address_size: int = 64) -> None:
+    """Raises CompileError where the kernel has instructions the machine does not run.
+
+    The error stands at the first one; its hint says what to do instead and lists every one with its source
+    line.
+    """
+    found = unsupported(function, address_size)
+    if not found:
+        return
+    reasons = {item.reason: item.suggestion for item in reversed(found)}
+    lines = {(str(item.where), item.reason): item for item in reversed(found)}
+    listing = [f"{item.where}: {item.reason}: {item.instruction}" for item in reversed(lines.values())]
+    if len(listing) > LISTED:
+        listing[LISTED:] = [f"... and {len(listing) - LISTED} more"]
+    suggestions = list(reversed(reasons.values()))
+    first = found[0]
+    raise CompileError(
+        first.reason
+        if len(reasons) == 1
+        else f"{first.reason}, and {len(reasons) - 1} more kinds of instruction",
+        first.where,
+        hint="; ".join(suggestions) + "\nall of them:\n    " + "\n    ".join(listing),
+        excerpt=source_line(first.where),
+    )
