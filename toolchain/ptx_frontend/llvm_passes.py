@@ -21,8 +21,10 @@ OPTIONS = (
     "-disable-lsr",
     "-two-entry-phi-node-folding-threshold=12",
     "-phi-node-folding-threshold=8",
+    "-replexitval=never",
 )
-"""Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects."""
+"""Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects; no loop
+is replaced by its closed form, which wants 64-bit arithmetic."""
 
 
 @cache
@@ -84,6 +86,12 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     tuning.slp_vectorization = False
     tuning.inlining_threshold = 100_000
     builder = llvm.create_pass_builder(machine, tuning)
+    # Nested ifs become selects while their own joins still stand: later the joins are merged into one.
+    early = llvm.create_new_module_pass_manager()
+    early.add_always_inliner_pass()
+    early.add_sroa_pass()
+    early.add_simplify_cfg_pass()
+    early.run(module, builder)
     builder.getModulePassManager().run(module, builder)
 
 

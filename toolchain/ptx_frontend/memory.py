@@ -16,7 +16,7 @@ WINDOW_BYTES = 0x0100_0000
 
 
 class LaunchFault(CompileError):
-    """A launch that went wrong while it ran: an address outside memory, a barrier that never opens, no end."""
+    """A launch that went wrong while it ran: an address outside memory, a branch past its table, no end."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ def global_space(module: Module, launch: Launch, spec: MachineSpec) -> Space:
 
 
 def variables_space(name: str, variables: tuple[Variable, ...], limit: int) -> Space:
-    """A space that holds the variables of one kind; the rest up to `limit` is zero (dynamic shared memory)."""
+    """The variables of one space; the rest up to `limit` is zero (dynamic shared memory)."""
     space = Space(name, bytearray())
     for variable in sorted(variables, key=lambda variable: variable.external):
         if variable.space == name:
