@@ -181,6 +181,7 @@ def _program(
         if entries:
             yield Token(Kind.LIVE, index, active)
         yield from map(val, entries)
+        yield from [val(0)] * (-len(entries) % (CHUNK_BITS // VALUE_BITS))
 
 
 def _memory(launch: Launch) -> Iterator[Token]:

@@ -1,0 +1,361 @@
+"""The last five layers: branches, stores, results into state, the next warp and block, and the token to say.
+
+    1  each lane's branch, new predicates, the store's operands and lanes
+    2  lanes that left (state), live warps; the store's address and which lane is the k-th to store
+    3  the next warp; stores compacted
+    4  program counters (state), the smallest one; what the token says
+    5  the next EXEC's lanes, and the token's bits
+
+Layers 2 to 5 run in every token, on the state that the last EXEC left.
+"""
+
+from dataclasses import dataclass
+
+from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder, match, select, total, weighted
+from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
+from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, _ranks, latch
+from toolchain.circuit_ir.machine.front import NIBBLE, Returns, RomRow, gathered, grid_rows
+from toolchain.circuit_ir.machine.registers import NIBBLES, register_port
+from toolchain.circuit_ir.machine.stage import Results, forwarded, predicate_value, select_address, select_operand
+from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS
+from toolchain.mir.isa import (
+    NOTHING,
+    RETURN_PREDICATES,
+    RETURN_STORE,
+    SourceKind,
+    predicate_sources,
+    return_sources,
+    store_sources,
+)
+from runtime.vocabulary import Kind
+
+CTA_BIT, MEM_BIT = 12, 13
+"""Raw bits that tell CTA and MEM from EXEC in the output code."""
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Layer 1: per lane, does the branch hold; per lane, does it store."""
+
+    taken: list[Wire]
+    stores: list[Wire]
+
+
+@dataclass(frozen=True)
+class NextWarp:
+    """Layer 3: the next warp's bits (zero if none), the lanes that exist in it, and whether there is one."""
+
+    bits: list[Wire]
+    lanes: list[Wire]
+    any: Wire
+
+
+class BackBuilder:
+    """Builds the back; `run` returns the output code: 16 bits and the header bit."""
+
+    def __init__(
+        self, builder: CircuitBuilder, context: Context, returns: Returns, row: RomRow, results: Results
+    ) -> None:
+        self.builder = builder
+        self.context = context
+        self.returns = returns
+        self.row = row
+        self.results = results
+        self.lanes = range(context.spec.lanes)
+
+    def run(self) -> list[Wire]:
+        branches = self._branches()
+        self._return_predicates()
+        self._return_values()
+        self._stores(branches)
+        chosen = self._next_warp(self._live_warps(branches))
+        counters = self._program_counters(branches, chosen)
+        return self._token(chosen, counters)
+
+    # --- layer 1
+
+    def _branches(self) -> Branches:
+        row, context = self.row, self.context
+        logic = LogicBuilder("back.branch")
+        taken, stores = self.builder.wires("back.taken", len(self.lanes)), self.builder.wires("st.lane", len(self.lanes))
+        negated, enable = row.line("st.guardneg"), row.line("st.enable")
+        for lane in self.lanes:
+            active = affine(context.mask[lane]) + enable - 2
+            for code, source in enumerate(predicate_sources(STAGES)):
+                value = predicate_value(self.results, source, lane)
+                logic.relu(match(row.bits["branch"], code) + value, {taken[lane]: 1})
+                here = match(row.bits["st.guard"], code) + active
+                logic.relu(here + value - negated, {stores[lane]: 1})
+                logic.relu(here - value + negated, {stores[lane]: 1})
+        self.builder.add(logic)
+        return Branches(taken, stores)
+
+    def _return_predicates(self) -> None:
+        """The predicate word: new values in active lanes where coded, the old ones elsewhere; one nibble a lane."""
+        logic = LogicBuilder("back.predicates")
+        word = self.builder.wires("pred.word.n", len(self.lanes), high=15)
+        for lane in self.lanes:
+            active = affine(self.context.mask[lane])
+            for index in range(PREDICATES):
+                old, code, output = self.results.file[lane][index], self.row.bits[f"p{index}"], {word[lane]: 2.0**index}
+                logic.relu(affine(old) - active, output)
+                logic.relu(match(code, 0) + old + active - 1, output)
+                for value, source in enumerate(predicate_sources(STAGES)):
+                    if value:
+                        logic.relu(match(code, value) + predicate_value(self.results, source, lane) + active - 1, output)
+        self.builder.add(logic)
+        self.said = self.builder.wires("out.pred.n", len(self.lanes), high=15)
+        self._result_head("out.pred", RETURN_PREDICATES, word, self.said)
+
+    # --- layer 2
+
+    def _result_head(self, name: str, code: int, stored: list[Wire], outputs: list[Wire]) -> None:
+        """Keeps an EXEC's result; read by the token before the one that says it (its next entry has `code`)."""
+        read = Rows(literals=(match(self.returns.code, code) + 1,))
+        values = tuple(Value(affine(wire)) for wire in stored)
+        reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs))
+        self.builder.add(Memory(name, CONSTANT_ROW, (self.context.is_exec,), values, read, reads))
+
+    def _return_values(self) -> None:
+        self.value = [self.builder.wires(f"out.l{lane}.n", NIBBLES, high=15) for lane in self.lanes]
+        outputs = [wire for lane in self.value for wire in lane]
+        for index, source in enumerate(return_sources()):
+            stored = [wire for lane in self.lanes for wire in forwarded(self.results, source, lane)]
+            self._result_head(f"out.{source}", index + 1, stored, outputs)
+
+    def _live_warps(self, branches: Branches) -> tuple[list[Wire], list[Wire]]:
+        """Heads: one a lane for lanes that exited (row = warp, dimension = warp), one for lanes that exist."""
+        spec, context, row = self.context.spec, self.context, self.row
+        exists = self.builder.wires("lane.exists", spec.lanes * spec.warps)
+        init = (affine(context.record[Kind.INIT]), context.payload_at[2])
+        reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(exists))
+        self.builder.add(
+            Memory("lane.exists", CONSTANT_ROW, init, gathered(context, WORD_BITS)[: len(exists)], CONSTANT_ROW, reads, sink=True)
+        )
+        begins = affine(context.kind[Kind.CTA])
+        exited = [self.builder.wires(f"lane.exited.l{lane}.w", spec.warps) for lane in self.lanes]
+        for lane in self.lanes:
+            jumps = (affine(branches.taken[lane]) + row.line("exit1"), 1 - affine(branches.taken[lane]) + row.line("exit0"))
+            values = [Value(jump + match(context.warp, warp) - 1) for jump in jumps for warp in range(spec.warps)]
+            runs = 2 * begins + context.is_exec + context.mask[lane] - 1
+            outputs = tuple((wire, ((w, 1.0), (w + spec.warps, 1.0))) for w, wire in enumerate(exited[lane]))
+            self.builder.add(
+                Memory(
+                    f"lane.exited.l{lane}", Rows((*map(affine, context.warp), begins)), (runs,), tuple(values),
+                    Rows(every=2 * spec.warps), outputs, wipe=begins, anchor=begins,
+                )  # fmt: skip
+            )
+        logic = LogicBuilder("warp.live")
+        live = self.builder.wires("warp.live", spec.warps)
+        for warp in range(spec.warps):
+            left = total(affine(exists[spec.lanes * warp + lane]) - exited[lane][warp] for lane in self.lanes)
+            logic.step(left - 1, {live[warp]: 1})
+        self.builder.add(logic)
+        return live, exists
+
+    # --- layers 2 and 3: stores
+
+    def _stores(self, branches: Branches) -> None:
+        """Address and data of each lane's store, then the k-th storing lane's record in head k."""
+        spec, row = self.context.spec, self.row
+        address, data = self._store_operands()
+        ranks = _ranks(self.builder, "st.rank", branches.stores)
+        logic = LogicBuilder("st.address")
+        where = [self._store_address(logic, lane, address[lane]) for lane in self.lanes]
+        self.builder.add(logic)
+        logic = LogicBuilder("st.compact")
+        self.stored = [self.builder.wires(f"out.store.n{part}.", 1, high=15)[0] for part in range(2 + NIBBLES)]
+        self.store_valid = self.builder.wire("out.store.valid")
+        records = []
+        for k in self.lanes:
+            record = self.builder.wires(f"st.k{k}.n", 2 + NIBBLES, high=15)
+            valid = self.builder.wire(f"st.k{k}.valid")
+            for lane in range(k, spec.lanes):
+                logic.relu(ranks[k, lane], {valid: 1})
+                for wire, part in zip(record, (*where[lane], *data[lane]), strict=True):
+                    logic.relu(ranks[k, lane], {wire: 1}, up=part)
+            records.append((*record, valid))
+        self.builder.add(logic)
+        for k, record in enumerate(records):
+            read = Rows(literals=(affine(self.returns.next_rank[k]), affine(self.returns.code[-1])))
+            reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate((*self.stored, self.store_valid)))
+            values = tuple(Value(affine(wire)) for wire in record)
+            self.builder.add(Memory(f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads))
+        assert row.line("st.enable")
+
+    def _store_operands(self):
+        """Layer 1: each lane's (low digit, word) of the address, and the data's digits."""
+        row, bits = self.row, self.context.spec.address_bits
+        ports = {
+            operand: register_port(self.builder, self.context, self.returns, f"st.{operand}", row.bits[f"st.{operand}port"])
+            for operand in ("addr", "data")
+        }
+        logic = LogicBuilder("st.select")
+        address, data = [], []
+        for lane in self.lanes:
+            sources = {
+                operand: [
+                    (code, ports[operand][lane] if s.kind is SourceKind.PORT else forwarded(self.results, s, lane))
+                    for code, s in enumerate(store_sources())
+                    if s != NOTHING
+                ]
+                for operand in ports
+            }
+            address.append(
+                select_address(self.builder, logic, f"st.l{lane}.address", row.bits["st.addr"], sources["addr"], bits)
+            )
+            data.append(select_operand(self.builder, logic, f"st.l{lane}.data", row.bits["st.data"], sources["data"]))
+        self.builder.add(logic)
+        return address, data
+
+    def _store_address(self, logic: LogicBuilder, lane: int, address: tuple[Wire, Wire]) -> tuple[Wire, Wire]:
+        """Two digits of (address + offset) mod 2**address_bits."""
+        bits = self.context.spec.address_bits
+        offset_low, offset = self.row.offsets["st.offset"]
+        low, high = self.builder.wire(f"st.l{lane}.row0", high=15), self.builder.wire(f"st.l{lane}.row1", high=15)
+        first, word = affine(address[0]) + offset_low, affine(address[1]) + offset
+        logic.relu(first, {low: 1})
+        logic.step(first - 16, {low: -16})
+        wrap = 1 << (bits - NIBBLE)
+        for step in range(1, (2 * ((1 << bits) - 1)) // 16 + 1):
+            logic.step(word - 16 * step, {high: 1.0 - wrap if step == wrap else 1.0})
+        return low, high
+
+    # --- layer 3
+
+    def _next_warp(self, live_and_exists: tuple[list[Wire], list[Wire]]) -> NextWarp:
+        """The first live warp in cyclic order from the current one (from warp 0 when a thread block begins)."""
+        live, exists = live_and_exists
+        spec, context = self.context.spec, self.context
+        chosen = NextWarp(
+            self.builder.wires("next.warp", len(context.warp)),
+            self.builder.wires("next.exists", spec.lanes),
+            self.builder.wire("next.any"),
+        )
+        begins = affine(context.kind[Kind.CTA])
+        logic = LogicBuilder("warp.next")
+        for current in range(spec.warps):
+            here = match(context.warp, current) - begins if current else None
+            for distance in range(spec.warps):
+                warp = (current + distance) % spec.warps
+                passed = total(live[(current + d) % spec.warps] for d in range(distance))
+                gates = [here] if here is not None else [match(context.warp, 0) - begins, begins - 1]
+                for gate in gates:
+                    picked = gate + live[warp] - passed
+                    outputs = {wire: 1.0 for i, wire in enumerate(chosen.bits) if warp >> i & 1}
+                    logic.relu(picked, outputs | {chosen.any: 1.0})
+                    for lane in self.lanes:
+                        logic.relu(picked + exists[spec.lanes * warp + lane] - 1, {chosen.lanes[lane]: 1})
+        self.builder.add(logic)
+        return chosen
+
+    # --- layer 4
+
+    def _program_counters(self, branches: Branches, chosen: NextWarp):
+        """Heads: one a lane, row = warp, the lane's next block one-hot (none: not started, or exited).
+
+        Returns per lane the one-hot wires and `fresh` (exists, not started in this thread block: block 0), and
+        below[k] = [some lane's block is at most k].
+        """
+        spec, context, row = self.context.spec, self.context, self.row
+        begins = affine(context.kind[Kind.CTA])
+        blocks = range(1, spec.blocks)
+        counters = []
+        for lane in self.lanes:
+            taken = affine(branches.taken[lane])
+            values = [Value(match(row.bits["target1"], b) + taken - row.line("exit1")) for b in blocks]
+            values += [Value(match(row.bits["target0"], b) + 1 - taken - row.line("exit0")) for b in blocks]
+            values.append(Value(Affine(constant=1)))
+            onehot = [self.builder.wire(f"pc.l{lane}.b{b}") for b in blocks]
+            started = self.builder.wire(f"pc.l{lane}.started")
+            outputs = [(wire, ((i, 1.0), (i + len(blocks), 1.0))) for i, wire in enumerate(onehot)]
+            outputs.append((started, ((2 * len(blocks), 1.0),)))
+            self.builder.add(
+                Memory(
+                    f"pc.l{lane}", Rows(tuple(map(affine, context.warp))), (context.is_exec, affine(context.mask[lane])),
+                    tuple(values), Rows(tuple(map(affine, chosen.bits))), tuple(outputs), wipe=begins,
+                )  # fmt: skip
+            )
+            counters.append((onehot, affine(chosen.lanes[lane]) - started))
+        logic = LogicBuilder("pc.below")
+        below = self.builder.wires("pc.below", spec.blocks)
+        for block in range(spec.blocks):
+            logic.step(total(total([fresh, *onehot[:block]]) for onehot, fresh in counters) - 1, {below[block]: 1})
+        self.builder.add(logic)
+        return counters, below
+
+    def _say(self) -> tuple[list[Wire], Wire, Wire]:
+        """Layer 4: the VAL or MEM word's digits; `next`: an EXEC or CTA is due instead; `memory`: it is MEM."""
+        code, high, logic = self.returns.code, self.returns.next_high, LogicBuilder("out.word")
+        word = self.builder.wires("out.word.n", 16 // NIBBLE, high=15)
+        due, memory = self.builder.wire("out.next"), self.builder.wire("out.memory")
+        for lane in self.lanes:
+            chosen = affine(self.returns.next_lane[lane])
+            for index, wire in enumerate(word):
+                logic.relu(chosen - high, {wire: 1}, up=self.value[lane][index])
+                logic.relu(chosen + high - 1, {wire: 1}, up=self.value[lane][index + len(word)])
+        for wire, digit in zip(word, self.said, strict=False):
+            logic.relu(digit, {wire: 1})
+        select(logic, code, RETURN_STORE, self.stored[:2], word[:2])
+        for half in range(2):
+            first = 2 + half * len(word)
+            select(logic, code, RETURN_STORE + 1 + half, self.stored[first : first + len(word)], word)
+        logic.relu(match(code, 0) + 1, {due: 1})
+        logic.relu(match(code, RETURN_STORE) + 1 - self.store_valid, {due: 1})
+        logic.relu(match(code, RETURN_STORE) + self.store_valid, {memory: 1})
+        self.builder.add(logic)
+        return word, due, memory
+
+    # --- layer 5
+
+    def _token(self, chosen: NextWarp, counters_and_below) -> list[Wire]:
+        counters, below = counters_and_below
+        context, spec = self.context, self.context.spec
+        word, due, memory = self._say()
+        following, more = self._following_block()
+        logic = LogicBuilder("out.token")
+        bits = self.builder.wires("out.bit", 16)
+        header = self.builder.wire("out.header")
+        self._unpack(logic, word, bits)
+        logic.relu(affine(due) + memory, {header: 1})
+        logic.relu(memory, {bits[MEM_BIT]: 1})
+        at = [affine(below[0])] + [affine(below[b]) - below[b - 1] for b in range(1, spec.blocks)]
+        for i in range(len(context.block)):
+            logic.relu(total(form for b, form in enumerate(at) if b >> i & 1) + due - 1, {bits[i]: 1})
+        first = len(context.block)
+        for i, wire in enumerate(chosen.bits):
+            logic.relu(affine(wire) + due - 1, {bits[first + i]: 1})
+        first += len(chosen.bits)
+        for lane, (onehot, fresh) in enumerate(counters):
+            for here, form in zip([fresh, *onehot], at, strict=True):
+                logic.relu(affine(here) + form + due - 2, {bits[first + lane]: 1})
+        advance = affine(due) + more - chosen.any - 1
+        for wire, bit in zip(following, bits, strict=False):
+            logic.relu(advance + wire - 1, {bit: 1})
+        logic.relu(advance, {bits[CTA_BIT]: 1})
+        self.builder.add(logic)
+        return [*bits, header]
+
+    def _unpack(self, logic: LogicBuilder, word: list[Wire], bits: list[Wire]) -> None:
+        from toolchain.circuit_ir.builder import staircase_bits
+
+        for index, digit in enumerate(word):
+            staircase_bits(logic, digit, {j: bits[NIBBLE * index + j] for j in range(NIBBLE)}, 15)
+
+    def _following_block(self) -> tuple[list[Wire], Wire]:
+        """The next thread block's bits and whether there is one, from the GRID row of the current one."""
+        width = len(self.context.thread_block)
+        rows, enable, values = grid_rows(self.context)
+        following, more = self.builder.wires("cta.next", width), self.builder.wire("cta.more")
+        read = Rows(tuple(affine(bit) for bit in self.context.thread_block))
+        reads = tuple((wire, ((3 * width + i, 1.0),)) for i, wire in enumerate((*following, more)))
+        self.builder.add(Memory("cta.next", rows, enable, values[: 4 * width + 1], read, reads, sink=True))
+        return following, more
+
+
+def weighted_word(digits: list[Wire]) -> Affine:
+    """Digits as one number."""
+    return weighted(digits, 16)
+
+
+__all__ = ["BackBuilder", "latch"]

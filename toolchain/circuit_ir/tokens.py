@@ -1,0 +1,48 @@
+"""Tokens at the edges of the circuit: what an embedding row sets, and the code by which the output names a token."""
+
+from runtime.vocabulary import VALUES, Kind, Token, Vocabulary
+from toolchain.circuit_ir.machine.back import CTA_BIT, MEM_BIT
+from toolchain.circuit_ir.machine.context import TOKEN_BITS
+
+CODE_BITS = TOKEN_BITS + 1
+HEADER = 1 << TOKEN_BITS
+"""The code's last bit: anything but VAL."""
+
+
+def embedding(vocabulary: Vocabulary, token: Token) -> dict[str, int]:
+    """Names and values of the input wires that are not zero for a token."""
+    raw = vocabulary.fields(token)
+    values = {f"raw{bit}": 1 for bit in range(TOKEN_BITS) if raw >> bit & 1}
+    values[f"is.{token.kind.lower()}"] = 1
+    return values
+
+
+def output_code(vocabulary: Vocabulary, token: Token) -> int | None:
+    """The 17-bit code the circuit's outputs spell for a token, or None for one only the host writes."""
+    fields = vocabulary.fields(token)
+    match token.kind:
+        case Kind.VAL:
+            return fields
+        case Kind.EXEC:
+            return HEADER | fields
+        case Kind.CTA:
+            return HEADER | 1 << CTA_BIT | fields
+        case Kind.MEM:
+            return HEADER | 1 << MEM_BIT | fields
+    return None
+
+
+def token_of_code(vocabulary: Vocabulary, code: int) -> Token:
+    """The token that a code names; raises ValueError on a code that names none."""
+    fields = code & (VALUES - 1)
+    if not code & HEADER:
+        return Token(Kind.VAL, fields)
+    kind, base = Kind.EXEC, 0
+    if fields >> MEM_BIT & 1:
+        kind, base = Kind.MEM, 1 << MEM_BIT
+    elif fields >> CTA_BIT & 1:
+        kind, base = Kind.CTA, 1 << CTA_BIT
+    first, count = vocabulary.ranges()[kind]
+    if fields - base >= count:
+        raise ValueError(f"code {code:#x} names no token")
+    return vocabulary.token(first + fields - base)
