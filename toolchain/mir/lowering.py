@@ -1,0 +1,218 @@
+"""The state of lowering one PTX kernel: open block, names, and the small builders the lowerings share."""
+
+import re
+
+from toolchain.errors import CompileError, SourceLocation
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir.affine import constant
+from toolchain.mir.ir import (
+    TRUE,
+    ZERO,
+    Block,
+    Instruction,
+    Jump,
+    MirOp,
+    Operand,
+    Operation,
+    Predicate,
+    Register,
+    Terminator,
+    Value,
+)
+from toolchain.mir.isa import SPECIALS, Op
+from toolchain.mir.rom import LinkValue, Parameter
+from toolchain.ptx_frontend import ast
+
+AND, OR, XOR = 0x8, 0xE, 0x6
+AND_NOT = 0x4  # a & ~b
+NOT_AND = 0x2  # ~a & b
+NOT = 0x3  # ~a, whatever b
+COPY = 0xC  # a, whatever b
+
+
+def refuse(item: ast.Instruction, why: str, hint: str = "") -> CompileError:
+    """The error for a PTX instruction that cannot be lowered."""
+    return CompileError(f"'{item.name}' {why}", item.where, hint=hint)
+
+
+class Lowering:
+    """Blocks lowered so far and the one being filled. Code after a jump goes into a block nothing reaches."""
+
+    def __init__(self, function: ast.Function, parameters: tuple[Parameter, ...], spec: MachineSpec) -> None:
+        self.function = function
+        self.parameters = parameters
+        self.spec = spec
+        self.types = function.register_types()
+        self.blocks: list[Block] = []
+        self.open_label: str | None = None
+        self.body: list[Instruction] = []
+        self.at: ast.Instruction | None = None
+        self._names: dict[str, str] = {}
+        self._taken = {"true", "exit", *SPECIALS}
+        for name in self.types:
+            self._name(name)
+        self._labels = {
+            label.name: self._claim(label.name) for label in function.body if isinstance(label, ast.Label)
+        }
+
+    # Names.
+
+    def _claim(self, wanted: str) -> str:
+        name = re.sub(r"^(\$L__)|[^\w$]", "", wanted) or "v"
+        name = name if re.match(r"[A-Za-z_$]", name) else f"v{name}"
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _name(self, ptx_name: str) -> str:
+        if ptx_name not in self._names:
+            self._names[ptx_name] = self._claim(ptx_name)
+        return self._names[ptx_name]
+
+    def _fresh(self, prefix: str) -> str:
+        number = 1
+        while f"{prefix}{number}" in self._taken:
+            number += 1
+        self._taken.add(f"{prefix}{number}")
+        return f"{prefix}{number}"
+
+    def label(self, name: str) -> str:
+        return self._labels[name]
+
+    def fresh_label(self) -> str:
+        return self._fresh("L")
+
+    def fresh(self) -> Register:
+        return Register(self._fresh("t"))
+
+    def fresh_predicate(self) -> Predicate:
+        return Predicate(self._fresh("q"))
+
+    # Blocks.
+
+    def start(self, label: str) -> None:
+        self.open_label, self.body = label, []
+
+    def end(self, terminator: Terminator) -> None:
+        """Closes the open block."""
+        if self.open_label is None:
+            self.start(self.fresh_label())
+        assert self.open_label is not None
+        self.blocks.append(Block(self.open_label, tuple(self.body), terminator))
+        self.open_label = None
+
+    def fall_into(self, label: str) -> None:
+        """Starts block `label`; the open block, if any, runs on into it."""
+        if self.open_label is not None:
+            self.end(Jump(label))
+        self.start(label)
+
+    def append(self, instruction: Instruction) -> None:
+        if self.open_label is None:
+            self.start(self.fresh_label())
+        self.body.append(instruction)
+
+    @property
+    def source(self) -> SourceLocation | None:
+        return self.at.where if self.at else None
+
+    # Operands.
+
+    def predicate(self, name: str) -> Predicate:
+        if self.types.get(name, "pred") != "pred":
+            assert self.at is not None
+            raise refuse(self.at, f"uses '{name}' as a predicate")
+        return Predicate(self._name(name))
+
+    def value(self, operand: ast.Operand) -> Value:
+        """A PTX source operand as a 32-bit value: of a 64-bit register, the low word."""
+        match operand:
+            case ast.Immediate(value):
+                return constant(value)
+            case ast.Register(name) if self.types.get(name, "b32") != "pred":
+                return Register(self._name(name))
+        assert self.at is not None
+        raise refuse(self.at, f"has an operand that is not an integer: {operand}")
+
+    def test(self, operand: ast.Operand) -> Predicate:
+        """A PTX predicate operand: `%p`, `!%p`, or a constant."""
+        match operand:
+            case ast.Register(name):
+                return self.predicate(name)
+            case ast.Negated(ast.Register(name)):
+                return self.logic(NOT, self.predicate(name))
+            case ast.Immediate(value):
+                return self.logic(0xF if value else 0, TRUE)
+        assert self.at is not None
+        raise refuse(self.at, f"has an operand that is not a predicate: {operand}")
+
+    # Operations.
+
+    def emit(
+        self,
+        op: Operation,
+        dest: Register | Predicate,
+        *operands: Operand,
+        predicate: Predicate | None = None,
+        table: int = 0,
+        offset: LinkValue = ZERO,
+    ) -> None:
+        self.append(
+            Instruction(op, dest, operands, predicate, table=table, offset=offset, source=self.source)
+        )
+
+    def compute(self, op: Operation, *operands: Operand, table: int = 0) -> Register:
+        """A new register with the result of an operation."""
+        dest = self.fresh()
+        self.emit(op, dest, *operands, table=table)
+        return dest
+
+    def load(self, base: Operand, offset: LinkValue) -> Register:
+        dest = self.fresh()
+        self.emit(Op.LOAD, dest, base, offset=offset)
+        return dest
+
+    def logic(self, table: int, a: Predicate, b: Predicate = TRUE) -> Predicate:
+        dest = self.fresh_predicate()
+        self.emit(MirOp.PLOP, dest, a, b, table=table)
+        return dest
+
+    def field(self, value: Value, low: int, bits: int, *, is_signed: bool) -> Value:
+        """Bits low .. low + bits - 1, zero- or sign-extended; bits beyond 31 read as zero or the sign."""
+        bits = min(bits, 32 - min(low, 32))
+        shift = Op.SHR_S if is_signed else Op.SHR_U
+        if bits == 0:
+            return self.compute(Op.SHR_S, value, constant(31)) if is_signed else ZERO
+        if low + bits == 32:
+            return self.compute(shift, value, constant(low))
+        if not is_signed and low == 0:
+            return self.compute(Op.LOP, value, constant((1 << bits) - 1), table=AND)
+        top = self.compute(Op.SHL, value, constant(32 - low - bits))
+        return self.compute(shift, top, constant(32 - bits))
+
+    def define(self, item: ast.Instruction, value: Value, operand: ast.Operand | None = None) -> None:
+        """Gives `value` to the destination of a PTX instruction, only where its guard holds."""
+        dest = self.value(operand or item.operands[0])
+        if not isinstance(dest, Register):
+            raise refuse(item, "has a destination that is not a register")
+        if item.guard is None:
+            self.emit(MirOp.MOV, dest, value)
+            return
+        guard = self.predicate(item.guard.register)
+        a, b = (dest, value) if item.guard.negated else (value, dest)
+        self.emit(Op.SEL, dest, a, b, predicate=guard)
+
+    def define_test(self, item: ast.Instruction, value: Predicate, operand: ast.Operand) -> None:
+        """The same for a predicate."""
+        if not isinstance(operand, ast.Register):
+            raise refuse(item, "has a destination that is not a predicate")
+        if operand.name == "_":
+            return
+        dest = self.predicate(operand.name)
+        if item.guard is not None:
+            guard = self.predicate(item.guard.register)
+            new, old = (NOT_AND, AND) if item.guard.negated else (AND, NOT_AND)
+            kept = self.logic(old, guard, dest)
+            value = self.logic(OR, self.logic(new, guard, value), kept)
+        self.emit(MirOp.PLOP, dest, value, TRUE, table=COPY)
