@@ -179,7 +179,8 @@ class TreeBuilder:
             case "integer":
                 return [self._integer(node)]
             case "initial_symbol" | "initial_generic":
-                return [str(node.children[-2] if node.data == "initial_symbol" else node.children[0])]
+                base, offset = node.children[-2:]
+                return [str(base) if offset is None else f"{base}+{offset}"]
             case _:
                 raise self.error(f"variable '{name}' is initialised with something other than integers", name)
 

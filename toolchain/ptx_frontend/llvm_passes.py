@@ -23,8 +23,8 @@ OPTIONS = (
     "-phi-node-folding-threshold=8",
     "-replexitval=never",
 )
-"""Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects; no loop
-is replaced by its closed form, which wants 64-bit arithmetic."""
+"""Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects; no
+loop is replaced by its closed form, which wants 64-bit arithmetic."""
 
 
 @cache

@@ -41,9 +41,18 @@ class Space:
         self.addresses[variable.name] = start
         self.content.extend(bytes(start + size - len(self.content)))
         for index, value in enumerate(variable.initialiser):
-            number = self.addresses.get(value, 0) if isinstance(value, str) else value
+            number = self._address(value) if isinstance(value, str) else value
             low = (number & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
             self.content[start + index * width : start + (index + 1) * width] = low
+
+    def _address(self, text: str) -> int:
+        """The address that an initialiser `name` or `name+offset` stands for."""
+        name, _, offset = text.partition("+")
+        if name not in self.addresses:
+            raise CompileError(
+                f"a variable in {self.name} memory is initialised with the address of '{name}'"
+            )
+        return self.addresses[name] + int(offset or "0", 0)
 
     def check(self, address: int, size: int, where: SourceLocation, what: str) -> None:
         """Raises LaunchFault unless `size` bytes at `address` are inside and aligned."""
