@@ -13,11 +13,10 @@ from runtime.loader import existing_lanes, indices, link_symbols
 from runtime.vocabulary import END, Kind, Token, execute, val
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import Launch
-from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS, MachineSpec
+from toolchain.machine_spec import PREDICATES, STAGES, MachineSpec
+from toolchain.mir.evaluate import COMPARISONS, VALUES, lop, plop
 from toolchain.mir.isa import (
     ALU_SLOTS,
-    COMPARISONS,
-    MulOp,
     Op,
     PredicateSource,
     Source,
@@ -41,7 +40,6 @@ from toolchain.mir.rom import (
     Store,
 )
 
-MASK = 0xFFFFFFFF
 WORD_ADDRESSES = 1 << 30
 """Word addresses of a 32-bit byte address space; a store is out of range modulo this many."""
 STEP_LIMIT = 1_000_000
@@ -89,50 +87,6 @@ class MachineResult:
     memory: tuple[int, ...]
     provenance: tuple[Provenance, ...]
     steps: int
-
-
-# --- Operations
-
-
-def signed(value: int) -> int:
-    """A 32-bit word as a signed number."""
-    return value - (1 << WORD_BITS) if value >> (WORD_BITS - 1) else value
-
-
-def _lop(a: int, b: int, table: int) -> int:
-    terms = (~a & ~b, ~a & b, a & ~b, a & b)
-    return sum(term & MASK for index, term in enumerate(terms) if table >> index & 1)
-
-
-VALUE_OPS: dict[Op, Callable[[int, int], int]] = {
-    Op.ADD: lambda a, b: (a + b) & MASK,
-    Op.SUB: lambda a, b: (a - b) & MASK,
-    Op.MIN_U: min,
-    Op.MIN_S: lambda a, b: min(a, b, key=signed),
-    Op.MAX_U: max,
-    Op.MAX_S: lambda a, b: max(a, b, key=signed),
-    Op.SHL: lambda a, b: (a << b) & MASK if b < WORD_BITS else 0,
-    Op.SHR_U: lambda a, b: a >> b if b < WORD_BITS else 0,
-    Op.SHR_S: lambda a, b: (signed(a) >> min(b, WORD_BITS - 1)) & MASK,
-    Op.POPC: lambda a, _: a.bit_count(),
-    Op.CLZ: lambda a, _: WORD_BITS - a.bit_length(),
-    Op.BREV: lambda a, _: int(f"{a:032b}"[::-1], 2),
-}
-COMPARE_OPS: dict[Op, Callable[[int, int], bool]] = {
-    Op.SET_EQ: lambda a, b: a == b,
-    Op.SET_NE: lambda a, b: a != b,
-    Op.SET_LT_U: lambda a, b: a < b,
-    Op.SET_GE_U: lambda a, b: a >= b,
-    Op.SET_LT_S: lambda a, b: signed(a) < signed(b),
-    Op.SET_GE_S: lambda a, b: signed(a) >= signed(b),
-}
-MUL_OPS: dict[MulOp, Callable[[int, int], int]] = {
-    MulOp.LO: lambda a, b: a * b & MASK,
-    MulOp.HI_U: lambda a, b: a * b >> WORD_BITS,
-    MulOp.HI_S: lambda a, b: (signed(a) * signed(b) >> WORD_BITS) & MASK,
-}
-
-assert tuple(COMPARE_OPS) == COMPARISONS
 
 
 # --- One lane of one block
@@ -219,8 +173,8 @@ class _Linker:
         a = self.read(op.a, stage.ports, stage.immediates)
         b = self.read(op.b, stage.ports, stage.immediates)
         result = _result_source(index, slot)
-        if op.op in COMPARE_OPS:
-            compare, flag = COMPARE_OPS[op.op], PredicateSource(stage=index, slot=slot)
+        if op.op in COMPARISONS:
+            compare, flag = COMPARISONS[op.op], PredicateSource(stage=index, slot=slot)
             return lambda lane: lane.flags.__setitem__(flag, compare(a(lane), b(lane)))
         if op.op is Op.SEL:
             test = _test(op.predicate)
@@ -229,8 +183,8 @@ class _Linker:
             offset, size = op.offset.resolve(self.symbols), 1 << self.spec.address_bits
             return lambda lane: lane.values.__setitem__(result, lane.memory[(a(lane) + offset) % size])
         if op.op is Op.LOP:
-            return lambda lane: lane.values.__setitem__(result, _lop(a(lane), b(lane), op.table))
-        value = VALUE_OPS[op.op]
+            return lambda lane: lane.values.__setitem__(result, lop(a(lane), b(lane), op.table))
+        value = VALUES[op.op]
         return lambda lane: lane.values.__setitem__(result, value(a(lane), b(lane)))
 
     def multiply(self, index: int, stage: Stage, op: Multiply) -> Action:
@@ -238,14 +192,14 @@ class _Linker:
             self.check(multiply_sources(index), source, f"stage {index}, slot m")
         a = self.read(op.a, (op.register_a,), stage.immediates)
         b = self.read(op.b, (op.register_b,), stage.immediates)
-        result, value = Source(SourceKind.PRODUCT, index), MUL_OPS[op.op]
+        result, value = Source(SourceKind.PRODUCT, index), VALUES[op.op]
         return lambda lane: lane.values.__setitem__(result, value(a(lane), b(lane)))
 
     def logic(self, index: int, op: PredicateLogic) -> Action:
         for source in (op.a, op.b):
             self.check(predicate_sources(index), source, f"stage {index}, slot p")
         a, b, flag = _test(op.a), _test(op.b), PredicateSource(stage=index, slot="p")
-        return lambda lane: lane.flags.__setitem__(flag, bool(op.table >> (2 * a(lane) + b(lane)) & 1))
+        return lambda lane: lane.flags.__setitem__(flag, plop(a(lane), b(lane), op.table))
 
     def actions(self, index: int, stage: Stage) -> Iterator[Action]:
         for slot in ALU_SLOTS:
