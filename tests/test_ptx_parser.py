@@ -32,7 +32,8 @@ SAMPLES = Path(__file__).parent / "ptx"
 
 def body(text: str, declarations: str = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;") -> Function:
     """A kernel with the given statements."""
-    source = f".version 7.0\n.target sm_70\n.address_size 64\n.entry k(.param .u64 a)\n{{ {declarations}\n{text}\n}}"
+    head = ".version 7.0\n.target sm_70\n.address_size 64\n.entry k(.param .u64 a)"
+    source = f"{head}\n{{ {declarations}\n{text}\n}}"
     return parse_ptx(source).functions[0]
 
 

@@ -196,7 +196,7 @@ class Parameter:
 class Variable:
     """A variable in memory. `dimensions` is empty for a scalar; 0 is an extern array of unknown length.
 
-    `initialiser` gives the first elements, row by row; the rest is zero. A str is an address: `name` or `name+4`.
+    `initialiser` gives the first elements, row by row, the rest is zero; a str is an address, `name+4`.
     """
 
     space: str

@@ -45,6 +45,7 @@ from toolchain.ptx_frontend.order import Code, layout
 
 STEP_LIMIT = 1_000_000
 LOCAL_BYTES = 4096
+CONST_BYTES = 65536
 
 
 @dataclass
@@ -229,10 +230,11 @@ def interpret(
             limit="threads",
         )
     variables = (*module.variables, *kernel.variables)
+    constants = variables_space("const", variables, CONST_BYTES)
     spaces = {
-        "global": global_space(module, launch, spec),
+        "global": global_space(module, launch, spec, constants),
         "param": parameter_space(kernel, launch),
-        "const": variables_space("const", variables, 65536),
+        "const": constants,
         "shared": variables_space("shared", variables, 4 * spec.memory_words),
     }
     machine = Machine(

@@ -26,6 +26,8 @@ class Space:
     name: str
     content: bytearray
     addresses: dict[str, int] = field(default_factory=dict)
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    """Variables of other spaces, by generic address, that initialisers may name."""
 
     def place(self, variable: Variable, limit: int) -> None:
         """Gives `variable` the next aligned address and writes its initial value."""
@@ -48,11 +50,12 @@ class Space:
     def _address(self, text: str) -> int:
         """The address that an initialiser `name` or `name+offset` stands for."""
         name, _, offset = text.partition("+")
-        if name not in self.addresses:
+        known = self.addresses | self.elsewhere
+        if name not in known:
             raise CompileError(
                 f"a variable in {self.name} memory is initialised with the address of '{name}'"
             )
-        return self.addresses[name] + int(offset or "0", 0)
+        return known[name] + int(offset or "0", 0)
 
     def check(self, address: int, size: int, where: SourceLocation, what: str) -> None:
         """Raises LaunchFault unless `size` bytes at `address` are inside and aligned."""
@@ -105,7 +108,7 @@ def _in_range(value: int, size: int, parameter: Parameter, name: str) -> int:
     return value
 
 
-def global_space(module: Module, launch: Launch, spec: MachineSpec) -> Space:
+def global_space(module: Module, launch: Launch, spec: MachineSpec, constants: Space) -> Space:
     """Global memory before the launch: the arrays, then the module's .global variables, then zeros."""
     words = launch.initial_words()
     if len(words) > spec.memory_words:
@@ -113,7 +116,9 @@ def global_space(module: Module, launch: Launch, spec: MachineSpec) -> Space:
             f"the arrays take {len(words)} words; machine '{spec.name}' has {spec.memory_words}",
             limit="global memory",
         )
-    space = Space("global", bytearray(b"".join(word.to_bytes(4, "little") for word in words)))
+    elsewhere = {name: address + WINDOWS["const"] for name, address in constants.addresses.items()}
+    content = bytearray(b"".join(word.to_bytes(4, "little") for word in words))
+    space = Space("global", content, elsewhere=elsewhere)
     for variable in module.variables:
         if variable.space == "global":
             space.place(variable, 4 * spec.memory_words)

@@ -1,0 +1,241 @@
+"""CUDA to PTX with the clang of the ziglang wheel: the prelude, the passes, source lines, errors."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolchain.errors import CompileError
+from toolchain.launch import Argument, ArrayArgument, Launch, ScalarArgument
+from toolchain.machine_spec import CLASSIC
+from toolchain.ptx_frontend.ast import Label, Module
+from toolchain.ptx_frontend.cuda import compile_cuda
+from toolchain.ptx_frontend.interpreter import find_entry, interpret
+from toolchain.ptx_frontend.llvm_passes import plain_name
+from toolchain.ptx_frontend.parser import parse_ptx
+from toolchain.ptx_frontend.support import check_supported
+from toolchain.ptx_frontend.verifier import verify_ptx
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="needs the ziglang wheel")
+
+Compile = Callable[[str], Module]
+
+DOT = """__global__ void dot(const int *a, const int *b, int *c, int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++)
+        s += a[i] * b[i];
+    c[0] = s;
+}
+"""
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Compile:
+    """Compiles a source text to a verified Module."""
+
+    def compile_text(source: str) -> Module:
+        path = tmp_path / "k.cu"
+        path.write_text(source)
+        module = parse_ptx(compile_cuda(path, "clang").text, "k.ptx")
+        verify_ptx(module)
+        return module
+
+    return compile_text
+
+
+def run(module: Module, out: int, *values: int | tuple[int, ...], block: int = 4) -> list[int]:
+    """The first array after a launch of one block; it starts as `out` zeros."""
+    arguments: list[Argument] = [ArrayArgument("out", (0,) * out)]
+    for index, value in enumerate(values):
+        name = f"v{index}"
+        arguments.append(
+            ArrayArgument(name, value) if isinstance(value, tuple) else ScalarArgument(name, value)
+        )  # type: ignore[arg-type]
+    launch = Launch((1, 1, 1), (block, 1, 1), tuple(arguments))
+    return launch.read_back(interpret(module, module.entries[0].name, launch, CLASSIC), unsigned=True)["out"]
+
+
+def test_the_dot_product_carries_two_values_round_its_loop(build: Compile) -> None:
+    module = build(DOT)
+    (kernel,) = module.functions
+    assert (kernel.name, module.address_size) == ("dot", 32)
+    assert {register.type for register in kernel.registers} == {"pred", "b32"}
+    body = kernel.body
+    loop = next(i for i, item in enumerate(body) if isinstance(item, Label))
+    instructions = [item for item in body[loop:] if not isinstance(item, Label)]
+    names = [item.name for item in instructions[: [i.opcode for i in instructions].index("bra") + 1]]
+    assert names == [
+        "shl.b32", "add.s32", "ld.global.b32", "add.s32", "ld.global.b32",
+        "mad.lo.s32", "add.s32", "setp.ne.b32", "bra",
+    ]  # fmt: skip
+    check_supported(kernel, 32)
+
+
+def test_every_instruction_has_the_users_own_line(build: Compile) -> None:
+    (kernel,) = build(DOT).functions
+    assert all(instruction.source is not None for instruction in kernel.instructions)
+    assert {i.source.file.rsplit("/", 1)[-1] for i in kernel.instructions if i.source} == {"k.cu"}
+    lines = {i.opcode: i.source.line for i in kernel.instructions if i.source}
+    assert (lines["mad"], lines["st"], lines["ret"]) == (4, 5, 6)
+
+
+def test_prelude_calls_are_at_the_line_that_calls_them(build: Compile) -> None:
+    (kernel,) = build(
+        "__global__ void k(unsigned *o) {\n  unsigned x = o[0];\n  o[1] =\n    __popc(x);\n}"
+    ).functions
+    assert next(i.source.line for i in kernel.instructions if i.opcode == "popc" and i.source) == 4
+
+
+def test_device_functions_and_templates_are_inlined(build: Compile) -> None:
+    module = build(
+        """__device__ __noinline__ int square(int x) { return x * x; }
+        template <typename T> __device__ T larger(T a, T b) { return a > b ? a : b; }
+        __global__ void k(int *o, int v) { o[threadIdx.x] = larger(square(threadIdx.x), v); }"""
+    )
+    assert len(module.functions) == 1
+    assert run(module, 4, 3) == [3, 3, 4, 9]
+
+
+def test_nested_cheap_branches_become_selects(build: Compile) -> None:
+    module = build(
+        """__global__ void k(int *o, int v) {
+            int x = threadIdx.x * v;
+            if (x > 5) { if (x & 1) x = x * 3; else x = x - 7; } else x = -x;
+            o[threadIdx.x] = x;
+        }"""
+    )
+    assert [item for item in module.functions[0].body if isinstance(item, Label)] == []
+    assert run(module, 4, 3) == [0, 2**32 - 3, 2**32 - 1, 27]
+
+
+EXPRESSIONS = {
+    "__popc(x)": lambda x: bin(x).count("1"),
+    "__clz(x)": lambda x: 32 - x.bit_length(),
+    "__ffs(x)": lambda x: (x & -x).bit_length(),
+    "__brev(x)": lambda x: int(f"{x:032b}"[::-1], 2),
+    "__umulhi(x, 0x80000001u)": lambda x: x * 0x80000001 >> 32,
+    "(unsigned)__mulhi((int)x, 3)": lambda x: (x - 2**32 if x >> 31 else x) * 3 >> 32,
+    "__byte_perm(x, 0x01020304, 0x7210)": lambda x: 0x01000000 | (x & 0xFFFFFF),
+    "__funnelshift_l(x, 5, 8)": lambda x: 5 << 8 | x >> 24,
+    "__funnelshift_r(x, 5, 8)": lambda x: 5 << 24 | x >> 8,
+    "__funnelshift_rc(x, 5, 99)": lambda x: 5,
+    "min(x, 9u) + max((int)x, 3)": lambda x: min(x, 9) + (3 if x >> 31 or x < 3 else x),
+    "(unsigned)abs((int)x)": lambda x: 2**32 - x if x >> 31 else x,
+    "__usad(x, 7, 1)": lambda x: abs(x - 7) + 1,
+    "__umul24(x, 3)": lambda x: (x & 0xFFFFFF) * 3,
+    "make_int2(x, 4).y + make_uint3(1, 2, 3).z": lambda x: 7,
+    "(uint32_t)(int8_t)x": lambda x: (x & 255) - (256 if x & 128 else 0),
+    "dim3(blockDim).x + uint3(threadIdx).x": lambda x: 1,
+    "x == UINT32_MAX ? INT_MAX : sizeof(size_t)": lambda x: 2**31 - 1 if x == 2**32 - 1 else 4,
+}
+
+
+def test_the_prelude_means_what_cuda_means(build: Compile) -> None:
+    stores = "".join(f"    o[{i}] = {text};\n" for i, text in enumerate(EXPRESSIONS))
+    module = build(
+        "#include <cuda_runtime.h>\n#include <cstdint>\n__global__ void k(unsigned *o, unsigned x) {\n"
+        + stores
+        + "}"
+    )
+    for x in (0, 1, 0x80000000, 0xFFFFFFFF, 0x12345678, 255):
+        expected = [function(x) % 2**32 for function in EXPRESSIONS.values()]
+        assert run(module, len(EXPRESSIONS), x, block=1) == expected
+
+
+def test_cooperating_threads(build: Compile) -> None:
+    """Barriers, shared memory, atomics, shuffles and votes compile and run on the interpreter."""
+    module = build(
+        """__global__ void k(unsigned *o, int *sum) {
+            __shared__ int tile[8];
+            int i = threadIdx.x;
+            tile[i] = i * i;
+            __syncthreads();
+            atomicAdd(sum, tile[7 - i]); atomicMax(sum + 1, i); atomicCAS(sum + 2, i, i + 1);
+            atomicInc((unsigned *)sum + 3, 4); atomicExch(sum + 4, i);
+            atomicSub(sum + 5, 1); atomicXor(sum + 6, i);
+            unsigned v = __shfl_xor_sync(~0u, i, 1) + 10 * __shfl_sync(~0u, i, 0, 4);
+            v += 100 * __shfl_up_sync(~0u, i, 1, 4) + 1000 * __ballot_sync(~0u, i & 1);
+            v += 100000 * __any_sync(~0u, i == 5) + 200000 * __all_sync(~0u, i > 3);
+            v += 1000000 * __syncthreads_count(i > 2) + 10000000 * __popc(__match_any_sync(~0u, i & 2));
+            __syncwarp(); __threadfence();
+            o[i] = v + 100000000 * __popc(__activemask());
+        }"""
+    )
+    expected = []
+    for i in range(8):
+        base, lane = i // 4 * 4, i % 4
+        value = (
+            (i ^ 1)
+            + 10 * base
+            + 100 * (i - 1 if lane else i)
+            + 1000 * 0b1010
+            + 100000 * (i > 3)
+            + 200000 * (i > 3)
+        )
+        expected.append(value + 5_000_000 + 20_000_000 + 400_000_000)
+    arguments = (ArrayArgument("out", (0,) * 8), ArrayArgument("sum", (0,) * 7))
+    launch = Launch((1, 1, 1), (8, 1, 1), arguments)
+    arrays = launch.read_back(interpret(module, "k", launch, CLASSIC))
+    assert arrays["out"] == expected
+    assert arrays["sum"] == [140, 7, 8, 3, 7, -8, 0]
+
+
+def test_defines_and_several_kernels(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("__global__ void a(int *o) { o[0] = N; }\n__global__ void b(int *o) { o[0] = 2; }")
+    module = parse_ptx(compile_cuda(path, "auto", ("N=41",)).text)
+    assert [entry.name for entry in module.entries] == ["a", "b"]
+    assert find_entry(module, "b").name == "b"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "column", "message"),
+    [
+        ("__global__ void k(int *o) {\n  o[0] = 1\n}\n", 2, 11, "expected ';'"),
+        ("__global__ void k(int *o) {\n\n  o[0] = missing;\n}\n", 3, 10, "undeclared identifier 'missing'"),
+        ("__global__ void k(float *o) {\n  atomicAdd(o, 1.0f);\n}\n", 2, 3, "no matching function"),
+        ("#include <no_such_header.h>\n", 1, 10, "file not found"),
+    ],
+)
+def test_errors_stand_at_the_users_own_line(
+    tmp_path: Path, source: str, line: int, column: int, message: str
+) -> None:
+    path = tmp_path / "broken.cu"
+    path.write_text(source)
+    with pytest.raises(CompileError, match=message) as caught:
+        compile_cuda(path, "clang")
+    location = caught.value.location
+    assert location is not None
+    assert (location.file, location.line, location.column) == (str(path), line, column)
+    assert caught.value.excerpt == source.splitlines()[line - 1]
+    assert "CUDA version" not in str(caught.value)
+
+
+def test_refusals_are_at_the_users_own_line(build: Compile) -> None:
+    lines = (
+        "__global__ void k(float *o, int *p) {",
+        "  o[0] = o[1] * 2.0f;",
+        "  p[0] = p[1] / p[2];",
+        '  printf("%d", p[0]);',
+        "}",
+    )
+    source = "\n".join(lines)
+    with pytest.raises(CompileError) as caught:
+        check_supported(build(source).entries[0], 32)
+    for line, what in ((2, "floating point"), (3, "division"), (4, "printf")):
+        assert any(f"k.cu:{line}:" in text and what in text for text in caught.value.hint.splitlines())
+
+
+def test_bad_requests(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="cannot read"):
+        compile_cuda(tmp_path / "none.cu")
+    (tmp_path / "k.cu").write_text(DOT)
+    with pytest.raises(CompileError, match="unknown front end 'gcc'"):
+        compile_cuda(tmp_path / "k.cu", "gcc")
+
+
+def test_plain_names() -> None:
+    assert [plain_name(name) for name in ("_Z3dotPKiS0_Pii", "dot", "_Z1kIiEvPT_", "_ZN1a1bEv")] == [
+        "dot", "dot", "_Z1kIiEvPT_", "_ZN1a1bEv",
+    ]  # fmt: skip
