@@ -7,11 +7,10 @@ from toolchain.machine_spec import MUL_STAGES, PREDICATES, STAGES, MachineSpec
 from toolchain.mir.encoding import return_tokens
 from toolchain.mir.isa import (
     ALU_SLOTS,
-    BIT_OPS,
-    LOAD_SLOTS,
     TRUE,
     MulOp,
     Op,
+    executes,
     multiply_sources,
     operand_sources,
     predicate_sources,
@@ -33,7 +32,27 @@ from toolchain.mir.rom import (
     Terminator,
 )
 
-EDGES = (0, 1, 2, 3, 4, 15, 16, 31, 32, 33, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+EDGES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    15,
+    16,
+    31,
+    32,
+    33,
+    255,
+    256,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+)
 
 
 def random_word(rng: random.Random) -> int:
@@ -42,8 +61,7 @@ def random_word(rng: random.Random) -> int:
 
 
 def _alu(rng: random.Random, spec: MachineSpec, stage: int, slot: str) -> AluOp:
-    ops = [op for op in Op if (slot == "y" or op not in BIT_OPS) and (slot in LOAD_SLOTS or op is not Op.LOAD)]
-    op = rng.choice(ops)
+    op = rng.choice([op for op in Op if executes(slot, op)])
     sources = operand_sources(stage)
     return AluOp(
         op,

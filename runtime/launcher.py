@@ -1,0 +1,266 @@
+"""Runs a linked program on an engine and holds what it writes against the machine interpreter.
+
+An engine executes the load tokens and gives back every token of the launch and the memory it ends with:
+
+    interp          the machine interpreter (toolchain/mir/interpreter.py): the definition of the result
+    transformers    a stock Qwen3.5 checkpoint, unmodified `transformers`, greedy, token by token
+
+The host encodes, feeds, and reads the result out of the recurrent state. It computes nothing of the kernel.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from runtime.loader import load_tokens
+from runtime.vocabulary import Token, Vocabulary
+from toolchain.errors import CompileError
+from toolchain.launch import Launch
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir.interpreter import MachineResult, Provenance, run_launch
+from toolchain.mir.rom import RomImage
+
+OnToken = Callable[[Token], None]
+TOKEN_LIMIT = 100_000
+"""Tokens after which a launch that has not ended is given up."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A ROM image, the machine it is for, and a launch of it."""
+
+    rom: RomImage
+    spec: MachineSpec
+    launch: Launch
+
+    def load(self) -> tuple[Token, ...]:
+        return load_tokens(self.rom, self.spec, self.launch)
+
+    def interpret(self) -> MachineResult:
+        """The launch as it must be."""
+        return run_launch(self.rom, self.spec, self.launch)
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """The tokens of a launch, from the first EXEC to the closing one, and global memory after it."""
+
+    tokens: tuple[Token, ...]
+    memory: tuple[int, ...]
+
+
+class Engine(Protocol):
+    """Something that executes launches. `on_token` hears each token as it is written; raising stops it."""
+
+    name: str
+
+    def run(self, program: Program, on_token: OnToken) -> EngineResult: ...
+
+
+class InterpreterEngine:
+    """The machine interpreter as an engine."""
+
+    name = "interp"
+
+    def run(self, program: Program, on_token: OnToken) -> EngineResult:
+        result = program.interpret()
+        for token in result.tokens:
+            on_token(token)
+        return EngineResult(result.tokens, result.memory)
+
+
+class ModelEngine:
+    """A stock model decoding token by token. `checkpoint` is a folder that `qgpuc build` made."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Path) -> None:
+        from runtime.transformers_engine import TransformersEngine
+
+        self.checkpoint = checkpoint
+        self.model = TransformersEngine(checkpoint)
+
+    def run(self, program: Program, on_token: OnToken) -> EngineResult:
+        vocabulary = Vocabulary(program.spec)
+        self.check_machine(program.spec)
+        load = [vocabulary.id(token) for token in program.load()]
+        written = self.model.decode(load, TOKEN_LIMIT, lambda number: on_token(vocabulary.token(number)))
+        tokens = tuple(vocabulary.token(number) for number in written)
+        if not tokens or not tokens[-1].is_end:
+            raise CompileError(
+                f"the launch did not end within {TOKEN_LIMIT} tokens", hint="does the kernel end?"
+            )
+        return EngineResult(tokens, tuple(self.model.memory()))
+
+    def prefill_check(self, program: Program, expected: MachineResult) -> "Difference | None":
+        """Checks a whole proposed trace in one pass; names the first token the model would not write."""
+        vocabulary = Vocabulary(program.spec)
+        self.check_machine(program.spec)
+        load = [vocabulary.id(token) for token in program.load()]
+        index = self.model.prefill_check(load, [vocabulary.id(token) for token in expected.tokens])
+        if index is None:
+            return None
+        return difference_at(index, None, expected, program.spec, self.name)
+
+    def check_machine(self, spec: MachineSpec) -> None:
+        """Refuses a checkpoint of another machine."""
+        if self.model.spec != spec:
+            raise CompileError(
+                f"the checkpoint '{self.checkpoint}' is machine '{self.model.spec.name}', not '{spec.name}'",
+                hint="choose another --checkpoint, or --machine",
+            )
+
+
+def open_engine(name: str, checkpoint: Path | None) -> Engine:
+    """The engine by name; `checkpoint` is its weights. Raises CompileError where either is not there."""
+    if name == "interp":
+        return InterpreterEngine()
+    if name == "transformers":
+        if checkpoint is None:
+            raise CompileError("the transformers engine needs a checkpoint", hint="--checkpoint DIR")
+        return ModelEngine(checkpoint)
+    raise CompileError(
+        f"the engine '{name}' is not built yet", hint="use --engine transformers or --engine interp"
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where a level departs from the one before it."""
+
+    level: str
+    expected: str
+    found: str
+    token: int | None = None
+    place: Provenance | None = None
+
+    def as_json(self) -> dict[str, object]:
+        where: dict[str, object] = {}
+        if self.place is not None:
+            where = {
+                "what": self.place.what,
+                "thread_block": self.place.thread_block,
+                "block": self.place.block,
+                "warp": self.place.warp,
+                "lane": self.place.lane,
+                "source": str(self.place.source) if self.place.source else None,
+            }
+        return {
+            "level": self.level,
+            "token": self.token,
+            "expected": self.expected,
+            "found": self.found,
+            **where,
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.level} differs" + ("" if self.token is None else f" at token {self.token}")
+        place = f", {self.place}" if self.place else ""
+        return f"{head}{place}: expected {self.expected}, found {self.found}"
+
+
+class CheckFailed(Exception):
+    """Stops an engine at its first wrong token."""
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(str(difference))
+        self.difference = difference
+
+
+class Checker:
+    """Compares each token with the machine interpreter's as it comes."""
+
+    def __init__(self, expected: MachineResult, spec: MachineSpec, level: str) -> None:
+        self.expected = expected
+        self.spec = spec
+        self.level = level
+        self.index = 0
+
+    def __call__(self, token: Token) -> None:
+        tokens = self.expected.tokens
+        if self.index >= len(tokens) or tokens[self.index] != token:
+            raise CheckFailed(difference_at(self.index, token, self.expected, self.spec, self.level))
+        self.index += 1
+
+
+def difference_at(
+    index: int, found: Token | None, expected: MachineResult, spec: MachineSpec, level: str
+) -> Difference:
+    """A level's wrong token against the machine interpreter's; `found` is None where only that is known."""
+    vocabulary = Vocabulary(spec)
+    inside = index < len(expected.tokens)
+    wanted = vocabulary.text(expected.tokens[index]) if inside else "no more tokens"
+    seen = "another token" if found is None else vocabulary.text(found)
+    return Difference(level, wanted, seen, index, expected.provenance[index] if inside else None)
+
+
+def memory_difference(
+    found: tuple[int, ...], expected: tuple[int, ...], level: str, result: MachineResult | None = None
+) -> Difference | None:
+    """The first word of global memory that differs; with `result`, the last token that stored it."""
+    for address, (got, want) in enumerate(zip(found, expected, strict=False)):
+        if got != want:
+            index = None if result is None else _last_store(result, address)
+            place = None if result is None or index is None else result.provenance[index]
+            return Difference(
+                level, f"memory[{address}] = {want}", f"memory[{address}] = {got}", index, place
+            )
+    return None
+
+
+def _last_store(result: MachineResult, address: int) -> int | None:
+    """Index of the last MEM record of a word, None if the launch never wrote it."""
+    stores = [
+        index for index, token in enumerate(result.tokens) if token.kind == "MEM" and token.a == address
+    ]
+    return stores[-1] if stores else None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What `run` prints: arrays, token counts, and what the check said ("exact", a Difference, or None)."""
+
+    arrays: Mapping[str, list[int]]
+    load: int
+    launch: int
+    check: "str | Difference | None"
+    engine: str
+
+    def as_json(self) -> dict[str, object]:
+        check = (
+            {"first_difference": self.check.as_json()} if isinstance(self.check, Difference) else self.check
+        )
+        return {
+            "arrays": dict(self.arrays),
+            "tokens": {"load": self.load, "launch": self.launch},
+            "check": check,
+            "engine": self.engine,
+        }
+
+
+def run_program(
+    program: Program, engine: Engine, *, check: bool, unsigned: bool, on_token: OnToken = lambda token: None
+) -> RunReport:
+    """Runs a launch; with `check`, stops at the first token that is not the machine interpreter's."""
+    expected = program.interpret() if check else None
+    checker = Checker(expected, program.spec, engine.name) if expected else None
+    heard: list[Token] = []
+
+    def hear(token: Token) -> None:
+        heard.append(token)
+        on_token(token)
+        if checker is not None:
+            checker(token)
+
+    load = len(program.load())
+    try:
+        result = engine.run(program, hear)
+    except CheckFailed as failed:
+        return RunReport({}, load, len(heard), failed.difference, engine.name)
+    arrays = program.launch.read_back(result.memory, unsigned=unsigned)
+    verdict: str | Difference | None = None
+    if expected is not None:
+        memory = memory_difference(result.memory, expected.memory, f"{engine.name} memory", expected)
+        verdict = memory or "exact"
+    return RunReport(arrays, load, len(result.tokens), verdict, engine.name)

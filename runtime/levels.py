@@ -1,0 +1,109 @@
+"""The same launch on every level, each held against the one before it: which pass or layer miscompiled?
+
+ptx            the PTX interpreter: memory
+mir:PASS       the MIR interpreter after each pass: memory
+machine        the machine interpreter on the ROM image: memory and tokens
+circuit        the logical circuit: tokens
+placed         the placed circuit: tokens
+transformers   the stock model, the whole trace in one prefill: tokens
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from runtime.launcher import Checker, CheckFailed, Difference, Program, difference_at, memory_difference
+from runtime.vocabulary import Token, Vocabulary
+from toolchain.circuit_ir.evaluator import Evaluator
+from toolchain.circuit_ir.ir import Wire
+from toolchain.driver import Compilation
+from toolchain.mir.interpreter import MachineResult
+from toolchain.mir.mir_interpreter import run_mir
+from toolchain.ptx_frontend.interpreter import interpret
+
+CIRCUIT_LEVELS = ("circuit", "placed")
+
+
+@dataclass(frozen=True)
+class LevelReport:
+    """One level's outcome. `difference` is None where it agrees with the level before."""
+
+    level: str
+    difference: Difference | None
+    detail: str = ""
+
+
+def check_program(compilation: Compilation, program: Program) -> Iterator[LevelReport]:
+    """The levels of the program: PTX, MIR after every pass, ROM image. Stops after the first that differs."""
+    result = program.interpret()
+    reference: tuple[int, ...] | None = None
+    for level, run in _memory_levels(compilation, program):
+        memory = run()
+        difference = None if reference is None else memory_difference(memory, reference, level, result)
+        yield LevelReport(level, difference, "memory")
+        if difference is not None:
+            return
+        reference = memory
+    difference = None if reference is None else memory_difference(result.memory, reference, "machine", result)
+    yield LevelReport(
+        "machine", difference, f"memory and {len(result.tokens)} tokens in {result.steps} blocks"
+    )
+
+
+def _memory_levels(
+    compilation: Compilation, program: Program
+) -> Iterator[tuple[str, Callable[[], tuple[int, ...]]]]:
+    """Each level that ends in memory, by name. The PTX counts once, as the whole pipeline reads it."""
+    spec, launch = program.spec, program.launch
+    module = compilation.last("ast")
+    if module is not None:
+        yield "ptx", lambda: interpret(module, module.entries[0].name, launch, spec)
+    for step in compilation.steps:
+        if step.form.name == "mir":
+            function = step.value
+            yield f"mir:{step.name}", lambda function=function: run_mir(function, spec, launch).memory
+
+
+def check_circuit(level: str, program: Program, result: MachineResult) -> LevelReport:
+    """The machine's circuit, fed with what it has to write: the first token it would not have written."""
+    evaluator = open_circuit(level, program)
+    checker = Checker(result, program.spec, level)
+    load = program.load()
+    for token in load[:-1]:
+        evaluator.feed(token)
+    for token in (load[-1], *result.tokens[:-1]):
+        try:
+            checker(evaluator.feed(token))
+        except CheckFailed as failed:
+            return LevelReport(level, failed.difference)
+        except ValueError:  # a code that names no token
+            return LevelReport(level, difference_at(checker.index, None, result, program.spec, level))
+    return LevelReport(level, None, f"{len(result.tokens)} tokens")
+
+
+class CircuitRunner:
+    """A circuit evaluator that takes tokens and says the next one."""
+
+    def __init__(self, evaluator: Evaluator, inputs: Sequence[Wire], program: Program) -> None:
+        self.vocabulary = Vocabulary(program.spec)
+        self.evaluator = evaluator
+        self.inputs = {wire.name: wire for wire in inputs}
+
+    def feed(self, token: Token) -> Token:
+        """The token the circuit says after `token`. Raises ValueError if what it says names none."""
+        from toolchain.circuit_ir.tokens import embedding, token_of_code
+
+        values = {self.inputs[name]: value for name, value in embedding(self.vocabulary, token).items()}
+        outputs = self.evaluator.run(values)
+        return token_of_code(self.vocabulary, sum(bit << index for index, bit in enumerate(outputs)))
+
+
+def open_circuit(level: str, program: Program) -> CircuitRunner:
+    """A fresh evaluator of the machine's logical or placed circuit."""
+    from toolchain import machine_build
+
+    logical = machine_build.logical_circuit(program.spec)
+    if level == "circuit":
+        from toolchain.circuit_ir.evaluator import logical_evaluator
+
+        return CircuitRunner(logical_evaluator(logical), logical.inputs, program)
+    return CircuitRunner(machine_build.placed_evaluator(program.spec), logical.inputs, program)

@@ -1,0 +1,90 @@
+"""Any artifact as text: what `inspect` prints and `diff` compares."""
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from runtime.trace import HEADER, check_trace
+from toolchain.errors import CompileError
+from toolchain.forms import FORMS, form_of, read_form, read_text
+
+ORDER = [form.suffix for form in FORMS.values() if form.suffix]
+
+
+def describe(path: Path) -> dict[str, str]:
+    """Texts by name: one for a file; for a folder, its artifacts in the order a program goes through them."""
+    if path.is_file():
+        return {path.name: describe_file(path)}
+    texts = {}
+    for item in sorted(path.iterdir(), key=lambda item: (_rank(item), item.name)):
+        if item.suffix in ORDER:
+            texts[item.name] = describe_file(item)
+    if (path / "config.json").exists():
+        texts |= describe_checkpoint(path)
+    if not texts:
+        raise CompileError(f"'{path}' holds no artifact of this toolchain")
+    return texts
+
+
+def _rank(path: Path) -> int:
+    return ORDER.index(path.suffix) if path.suffix in ORDER else len(ORDER)
+
+
+def describe_file(path: Path) -> str:
+    """One artifact: parsed and printed, so that what does not parse is refused."""
+    if path.suffix == ".safetensors":
+        return _tensors(path)
+    if path.suffix == ".json":
+        return json.dumps(_read_json(path), indent=2, sort_keys=True) + "\n"
+    if path.suffix not in ORDER and read_text(path).startswith(HEADER):
+        return check_trace(read_text(path), str(path))
+    form = form_of(path)
+    return form.print(read_form(path, form))
+
+
+def describe_checkpoint(folder: Path) -> dict[str, str]:
+    """A checkpoint's configuration, and each tensor's type, shape and digest."""
+    config = json.dumps(_read_json(folder / "config.json"), indent=2, sort_keys=True) + "\n"
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise CompileError(
+            f"the checkpoint '{folder}' has no tensors", hint="build it again with `qgpuc build`"
+        )
+    return {"config.json": config} | {path.name: _tensors(path) for path in files}
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise CompileError(f"'{path}' is not JSON: {error}") from error
+
+
+def _tensors(path: Path) -> str:
+    """A line a tensor, read from the file's own header (8 bytes of length, then JSON)."""
+    broken = CompileError(
+        f"'{path}' is cut short or not safetensors", hint="build it again with `qgpuc build`"
+    )
+    with path.open("rb") as stream:
+        start = stream.read(8)
+        if len(start) < 8:
+            raise broken
+        (length,) = struct.unpack("<Q", start)
+        size = path.stat().st_size
+        if length > size - 8:
+            raise broken
+        try:
+            header = json.loads(stream.read(length))
+        except ValueError as error:
+            raise broken from error
+        lines = []
+        for name in sorted(set(header) - {"__metadata__"}):
+            begin, end = header[name]["data_offsets"]
+            if 8 + length + end > size:
+                raise broken
+            stream.seek(8 + length + begin)
+            digest = hashlib.sha256(stream.read(end - begin)).hexdigest()[:16]
+            lines.append(f"{name} {header[name]['dtype']} {header[name]['shape']} {digest}")
+    return "\n".join(lines) + "\n"

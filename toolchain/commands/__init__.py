@@ -1,0 +1,1 @@
+"""The subcommands of `qgpuc`, one module each; `command` is the click command."""

@@ -1,0 +1,29 @@
+"""qgpuc bench: the performance tables. They need the source tree, whose kernels they measure."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from toolchain.errors import CompileError
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@click.command(name="bench")
+@click.option("--readme", is_flag=True, help="write the numbers into README.md instead of printing them")
+@click.option("--build", is_flag=True, help="also build the classic checkpoint and time it")
+def command(readme: bool, build: bool) -> None:
+    """Print circuit shapes, launch tokens of every test kernel, and compile times."""
+    if not (ROOT / "bench" / "report.py").exists():
+        raise CompileError(
+            "bench needs the source tree", hint="run it from an editable install: pip install -e ."
+        )
+    sys.path.insert(0, str(ROOT))
+    from bench import report
+
+    if readme:
+        report.update_readme(ROOT / "README.md")
+    else:
+        for line in report.lines(build=build):
+            click.echo(line)

@@ -1,0 +1,84 @@
+"""qgpuc check: the same launch on every level, from PTX to the stock model."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from runtime.arguments import parse_launch
+from runtime.launcher import ModelEngine, Program
+from runtime.levels import CIRCUIT_LEVELS, LevelReport, check_circuit, check_program
+from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
+from toolchain.commands.run import opened_engine, waiting
+from toolchain.driver import Compilation, Options, compile_program
+from toolchain.machine_spec import load_spec
+
+LEVELS = ("program", "circuit", "model")
+
+
+@click.command(name="check")
+@KERNEL
+@LAUNCH
+@CHECKPOINT
+@DTYPE
+@click.option(
+    "--up-to", type=click.Choice(LEVELS), default=LEVELS[-1], show_default=True, help="the last level"
+)
+@JSON
+@click.pass_context
+def command(
+    context: click.Context,
+    kernel: Path,
+    source_form: str | None,
+    entry: str | None,
+    machine: str,
+    frontend: str,
+    defines: tuple[str, ...],
+    grid: str,
+    block: str,
+    arguments: tuple[str, ...],
+    checkpoint: Path | None,
+    dtype: str,
+    up_to: str,
+    as_json: bool,
+) -> None:
+    """Launch KERNEL on every level; name the first level, token, lane and source line that differ."""
+    spec = load_spec(machine)
+    launch = parse_launch(grid, block, arguments)
+    compilation = compile_program(kernel, Options(spec, frontend, entry, defines), source_form=source_form)
+    program = Program(compilation.rom, spec, launch)
+    reports: list[LevelReport] = []
+    for report in all_levels(compilation, program, up_to, dtype, checkpoint):
+        reports.append(report)
+        if not as_json:
+            click.echo(f"{report.level:24} {report.difference or f'exact: {report.detail}'}")
+        if report.difference is not None:
+            break
+    wrong = reports[-1].difference
+    if as_json:
+        verdict = {"first_difference": wrong.as_json()} if wrong else "exact"
+        click.echo(json.dumps({"levels": [report.level for report in reports], "check": verdict}))
+    if wrong is not None:
+        context.exit(1)
+
+
+def all_levels(
+    compilation: Compilation, program: Program, up_to: str, dtype: str, checkpoint: Path | None
+) -> Iterator[LevelReport]:
+    """Every level in order; the caller stops at the first that differs."""
+    yield from check_program(compilation, program)
+    if up_to == "program":
+        return
+    result = program.interpret()
+    for level in CIRCUIT_LEVELS:
+        with waiting(f"the {level} circuit"):
+            report = check_circuit(level, program, result)
+        yield report
+    if up_to == "circuit":
+        return
+    engine = opened_engine("transformers", program.spec, dtype, checkpoint)
+    assert isinstance(engine, ModelEngine)
+    with waiting("the stock model"):
+        difference = engine.prefill_check(program, result)
+    yield LevelReport(engine.name, difference, f"{len(result.tokens)} tokens in one prefill")

@@ -1,0 +1,76 @@
+"""qgpuc compile: a kernel to any later form."""
+
+from pathlib import Path
+
+import click
+
+from toolchain import machine_build
+from toolchain.commands.options import DTYPE, KERNEL
+from toolchain.driver import PIPELINE, Compilation, Options, Step, compile_program
+from toolchain.errors import CompileError
+from toolchain.machine_spec import load_spec
+from toolchain.output import output_folder
+
+TARGETS = ("ptx", "mir", "rom", "circuit", "weights")
+KEPT = ("ptx", "mir", "rom")
+"""Program forms that are written to the output folder."""
+
+
+@click.command(name="compile")
+@KERNEL
+@DTYPE
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="folder to write")
+@click.option("--to", "target", type=click.Choice(TARGETS), default="weights", show_default=True)
+@click.option(
+    "--dump-after", "dump", metavar="PASS", help="also write the program after this pass, or after all"
+)
+@click.option("--specialise", is_flag=True, help="bake the kernel into the weights (not built yet)")
+def command(
+    kernel: Path,
+    source_form: str | None,
+    entry: str | None,
+    machine: str,
+    frontend: str,
+    defines: tuple[str, ...],
+    dtype: str,
+    output: Path,
+    target: str,
+    dump: str | None,
+    specialise: bool,
+) -> None:
+    """Compile KERNEL (.cu, .ptx, .mir or .rom) and write every form it goes through to a folder."""
+    if specialise:
+        raise CompileError("specialised models are not built yet", hint="leave out --specialise")
+    names = [item.name for item in PIPELINE]
+    if dump is not None and dump != "all" and dump not in names:
+        raise CompileError(f"there is no pass '{dump}'", hint=f"passes are {', '.join(names)}, or all")
+    options = Options(load_spec(machine), frontend, entry, defines)
+    program = target if target in KEPT else "rom"
+    compilation = compile_program(kernel, options, source_form=source_form, target=program)
+    with output_folder(output) as folder:
+        write_forms(compilation, kernel.stem, folder)
+        for number, step in enumerate(compilation.steps[1:]):
+            if dump in ("all", step.name):
+                write_dump(step, number, kernel.stem, folder)
+        if target in ("circuit", "weights"):
+            machine_build.write_circuit(options.spec, folder)
+        if target == "weights":
+            machine_build.build_into(options.spec, dtype, folder)
+    for name, size in compilation.sizes():
+        click.echo(f"{name:8} {size}")
+    click.echo(f"written to {output}")
+
+
+def write_forms(compilation: Compilation, stem: str, folder: Path) -> None:
+    """The last value of each form that has a file."""
+    for name in KEPT:
+        steps = [step for step in compilation.steps if step.form.name == name]
+        if steps:
+            form = steps[-1].form
+            (folder / f"{stem}{form.suffix}").write_text(form.print(steps[-1].value))
+
+
+def write_dump(step: Step, number: int, stem: str, folder: Path) -> None:
+    """One pass's result, named so that the folder lists in the order of the pipeline."""
+    suffix = step.form.suffix or ".ptx"
+    (folder / f"{stem}.{number:02}-{step.name}{suffix}").write_text(step.form.print(step.value))

@@ -1,0 +1,137 @@
+"""qgpuc run: compile a kernel, launch it on an engine, print the arrays."""
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import click
+
+from runtime.arguments import parse_launch
+from runtime.launcher import Difference, Engine, Program, RunReport, open_engine, run_program
+from runtime.levels import check_program
+from runtime.trace import Narrator, print_trace
+from runtime.vocabulary import Token
+from toolchain import machine_build
+from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
+from toolchain.driver import Compilation, Options, compile_program
+from toolchain.machine_spec import MachineSpec, load_spec
+from toolchain.output import write_file
+
+ENGINES = ("interp", "sparse", "transformers")
+
+
+@click.command(name="run")
+@KERNEL
+@LAUNCH
+@click.option("--engine", type=click.Choice(ENGINES), default="transformers", show_default=True)
+@CHECKPOINT
+@DTYPE
+@click.option("--check", is_flag=True, help="hold every token against the machine interpreter's")
+@click.option("--trace", type=click.Path(path_type=Path), help="write the launch's tokens to this file")
+@click.option("--unsigned", is_flag=True, help="print array values unsigned")
+@click.option("--quiet", is_flag=True, help="print the arrays and the verdict only")
+@JSON
+@click.pass_context
+def command(
+    context: click.Context,
+    kernel: Path,
+    source_form: str | None,
+    entry: str | None,
+    machine: str,
+    frontend: str,
+    defines: tuple[str, ...],
+    grid: str,
+    block: str,
+    arguments: tuple[str, ...],
+    engine: str,
+    checkpoint: Path | None,
+    dtype: str,
+    check: bool,
+    trace: Path | None,
+    unsigned: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Launch KERNEL and print its arrays afterwards."""
+    spec = load_spec(machine)
+    launch = parse_launch(grid, block, arguments)
+    compilation = compile_program(kernel, Options(spec, frontend, entry, defines), source_form=source_form)
+    program = Program(compilation.rom, spec, launch)
+    load = len(program.load())
+    talk = not (quiet or as_json)
+    if talk:
+        print_sizes(compilation, spec, engine)
+        click.echo(f"load     {load} tokens\n")
+    opened = opened_engine(engine, spec, dtype, checkpoint)
+    report, tokens = _launch(program, opened, check, unsigned, talk)
+    if check and engine == "interp" and report.check == "exact":
+        report = with_program_check(report, compilation, program)
+    if trace is not None:
+        write_file(trace, print_trace(program.rom, spec, launch, tokens))
+    if as_json:
+        click.echo(json.dumps(report.as_json()))
+    else:
+        print_report(report)
+    if isinstance(report.check, Difference):
+        context.exit(1)
+
+
+def print_sizes(compilation: Compilation, spec: MachineSpec, engine: str) -> None:
+    """Each stage and its size; the machine's own where a model runs it."""
+    for name, size in compilation.sizes():
+        click.echo(f"{name:8} {size}")
+    if engine != "interp":
+        click.echo(f"circuit  {machine_build.placed_size(spec)}")
+
+
+def opened_engine(name: str, spec: MachineSpec, dtype: str, checkpoint: Path | None) -> Engine:
+    """The engine, on the given checkpoint or on the cached one, which is built if need be."""
+    if name != "transformers" or checkpoint is not None:
+        return open_engine(name, checkpoint)
+    with waiting(f"building the {spec.name} checkpoint, once"):
+        checkpoint = machine_build.ensure_checkpoint(spec, dtype)
+    with waiting("loading the checkpoint"):
+        return open_engine(name, checkpoint)
+
+
+def waiting(text: str) -> AbstractContextManager[object]:
+    """A spinner on stderr, only where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(text) if console.is_terminal else nullcontext()
+
+
+def _launch(
+    program: Program, engine: Engine, check: bool, unsigned: bool, talk: bool
+) -> tuple[RunReport, list[Token]]:
+    narrator = Narrator(program.rom, program.spec, program.launch)
+    tokens: list[Token] = []
+
+    def hear(token: Token) -> None:
+        tokens.append(token)
+        if talk:
+            click.echo(f"{len(tokens) - 1:5}  {narrator.say(token)}")
+
+    report = run_program(program, engine, check=check, unsigned=unsigned, on_token=hear)
+    if talk:
+        click.echo()
+    return report, tokens
+
+
+def with_program_check(report: RunReport, compilation: Compilation, program: Program) -> RunReport:
+    """For the interpreter engine: its memory is held against the PTX and MIR interpreters, not itself."""
+    for level in check_program(compilation, program):
+        if level.difference is not None:
+            return RunReport(report.arrays, report.load, report.launch, level.difference, report.engine)
+    return report
+
+
+def print_report(report: RunReport) -> None:
+    for name, values in report.arrays.items():
+        click.echo(f"{name} = {values}")
+    if isinstance(report.check, Difference):
+        click.echo(f"wrong: {report.check}")
+    elif report.check is not None:
+        click.echo(report.check)
+    click.echo(f"{report.launch} tokens in the launch, {report.load} in the load, engine {report.engine}")

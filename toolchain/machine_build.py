@@ -1,0 +1,85 @@
+"""The GPU itself, from a machine's numbers to a checkpoint: circuit -> placed -> weights.
+
+This list of three is the second half of the toolchain. None of it depends on a kernel: a program is data.
+"""
+
+import dataclasses
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+from toolchain.circuit_ir.evaluator import Evaluator
+from toolchain.circuit_ir.ir import Circuit
+from toolchain.circuit_ir.machine.build import build_machine
+from toolchain.circuit_ir.placed import PlacedCircuit
+from toolchain.circuit_ir.placement import place
+from toolchain.machine_spec import MachineSpec
+from toolchain.output import output_folder
+
+DTYPES = ("bfloat16", "float32")
+PACKAGE = Path(__file__).parent
+SOURCES = ("circuit_ir", "weights_backend", "mir/encoding.py", "mir/isa.py", "machine_spec.py")
+"""Everything of this package that decides what a checkpoint holds; `runtime/vocabulary.py` does too."""
+
+
+def logical_circuit(spec: MachineSpec) -> Circuit:
+    """The machine over `spec` as wires and gated sums."""
+    return build_machine(spec)
+
+
+@cache
+def placed_circuit(spec: MachineSpec) -> PlacedCircuit:
+    """The same with a layer, a slot and a head for everything."""
+    return place(logical_circuit(spec), spec)
+
+
+def placed_evaluator(spec: MachineSpec) -> Evaluator:
+    """A fresh evaluator of the placed circuit."""
+    return placed_circuit(spec).evaluator()
+
+
+def build_into(spec: MachineSpec, dtype: str, folder: Path) -> None:
+    """Writes the machine's checkpoint files into an existing folder."""
+    from toolchain.weights_backend.checkpoint import build_checkpoint
+
+    build_checkpoint(spec, dtype, folder)
+
+
+def build(spec: MachineSpec, dtype: str, target: Path) -> None:
+    """Writes the machine's checkpoint. The folder is whole or not there."""
+    with output_folder(target) as folder:
+        build_into(spec, dtype, folder)
+
+
+def placed_size(spec: MachineSpec) -> str:
+    """The numbers of the placed circuit, in one line."""
+    placed = placed_circuit(spec)
+    return f"{len(placed.layers)} layers, hidden {placed.hidden}, MLP {placed.mlp}, {placed.heads} heads"
+
+
+def cached_checkpoint(spec: MachineSpec, dtype: str) -> Path:
+    """Where the checkpoint of a machine lies once it is built: by name, dtype, and what it was built from."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qgpuc"
+    return root / f"{spec.name}-{dtype}-{_fingerprint(spec, dtype)}"
+
+
+def ensure_checkpoint(spec: MachineSpec, dtype: str) -> Path:
+    """The cached checkpoint, built if it is not there."""
+    folder = cached_checkpoint(spec, dtype)
+    if not (folder / "config.json").exists():
+        build(spec, dtype, folder)
+    return folder
+
+
+def _fingerprint(spec: MachineSpec, dtype: str) -> str:
+    """Changes whenever the circuits, the tensors or the tokens might."""
+    digest = hashlib.sha256(repr((dataclasses.astuple(spec), dtype)).encode())
+    files = [PACKAGE.parent / "runtime" / "vocabulary.py"]
+    for name in SOURCES:
+        path = PACKAGE / name
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    for path in files:
+        digest.update(path.relative_to(PACKAGE.parent).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
