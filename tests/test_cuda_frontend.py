@@ -9,10 +9,11 @@ import pytest
 from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC
+from toolchain.ptx_frontend import clang, nvidia
 from toolchain.ptx_frontend.ast import Label, Module
 from toolchain.ptx_frontend.cuda import compile_cuda
-from toolchain.ptx_frontend.interpreter import find_entry, interpret
-from toolchain.ptx_frontend.llvm_passes import plain_name
+from toolchain.ptx_frontend.interpreter import interpret
+from toolchain.ptx_frontend.names import find_entry, plain_name, source_name
 from toolchain.ptx_frontend.parser import parse_ptx
 from toolchain.ptx_frontend.support import check_supported
 from toolchain.ptx_frontend.verifier import verify_ptx
@@ -235,7 +236,39 @@ def test_bad_requests(tmp_path: Path) -> None:
         compile_cuda(tmp_path / "k.cu", "gcc")
 
 
-def test_plain_names() -> None:
-    assert [plain_name(name) for name in ("_Z3dotPKiS0_Pii", "dot", "_Z1kIiEvPT_", "_ZN1a1bEv")] == [
-        "dot", "dot", "_Z1kIiEvPT_", "_ZN1a1bEv",
-    ]  # fmt: skip
+def test_names() -> None:
+    names = ("_Z3dotPKiS0_Pii", "dot", "_Z1kIiEvPT_", "_ZN2ns3dotEv", "_Zx")
+    assert [plain_name(name) for name in names] == ["dot", "dot", "_Z1kIiEvPT_", "_ZN2ns3dotEv", "_Zx"]
+    assert [source_name(name) for name in names] == ["dot", "dot", "k", "dot", "_Zx"]
+
+
+@pytest.mark.parametrize(("frontend", "find"), [("nvrtc", nvidia.find_nvrtc), ("nvcc", nvidia.find_nvcc)])
+def test_nvidia_front_ends(tmp_path: Path, frontend: str, find: Callable[[], object]) -> None:
+    if find() is None:
+        pytest.skip(f"{frontend} is not installed")
+    path = tmp_path / "k.cu"
+    path.write_text(DOT)
+    compiled = compile_cuda(path, frontend)
+    assert compiled.frontend_name == frontend
+    module = parse_ptx(compiled.text)
+    kernel = find_entry(module, "dot")
+    check_supported(kernel)
+    assert {i.source.file for i in kernel.instructions if i.source} == {str(path)}
+    arguments = (ArrayArgument("a", (1, 2, 3)), ArrayArgument("b", (4, 5, 6)), ArrayArgument("c", (0,)))
+    launch = Launch((1, 1, 1), (1, 1, 1), (*arguments, ScalarArgument("n", 3)))
+    assert launch.read_back(interpret(module, "dot", launch, CLASSIC))["c"] == [32]
+    path.write_text("__global__ void k(int *o) {\n  o[0] = missing;\n}\n")
+    with pytest.raises(CompileError, match='"missing" is undefined') as caught:
+        compile_cuda(path, frontend)
+    assert caught.value.location is not None
+    assert (caught.value.location.file, caught.value.location.line) == (str(path), 2)
+
+
+def test_an_installation_without_front_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text(DOT)
+    monkeypatch.setattr(clang, "find_clang", lambda: None)
+    monkeypatch.setattr(nvidia, "find_nvrtc", lambda: None)
+    monkeypatch.setattr(nvidia, "find_nvcc", lambda: None)
+    with pytest.raises(CompileError, match="no CUDA front end is installed") as caught:
+        compile_cuda(tmp_path / "k.cu")
+    assert "pip install ziglang" in caught.value.hint

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from toolchain.errors import CompileError
 from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
-from toolchain.ptx_frontend.interpreter import find_entry, interpret
+from toolchain.ptx_frontend.interpreter import interpret
 from toolchain.ptx_frontend.memory import LaunchFault
+from toolchain.ptx_frontend.names import find_entry
 from toolchain.ptx_frontend.parser import parse_ptx, parse_ptx_file
 
 SAMPLES = Path(__file__).parent / "ptx"
@@ -351,6 +352,8 @@ def test_faults_name_the_line_and_the_thread() -> None:
     assert caught.value.location is not None and caught.value.location.line == 9
     with pytest.raises(LaunchFault, match="not a multiple of 4"):
         run("mov.u32 %r5, 2; st.global.u32 [%r5], 1;")
+    with pytest.raises(LaunchFault, match=r"thread \(1,0,0\) of block \(0,0,0\) traps"):
+        run("mov.u32 %r5, %tid.x; setp.gt.u32 %p1, %r5, 0; @%p1 trap;", block=4)
     with pytest.raises(LaunchFault, match="step limit"):
         run("forever: bra forever;")
 

@@ -57,6 +57,9 @@ REFUSED = {
     "ld.local.u32 %r1, [%rd1]": "local memory",
     "ld.u32 %r1, [%rd1]": "generic pointer",
     "mov.u32 %r1, %clock": "special register %clock",
+    "mov.u32 %r1, table": "a variable in memory",
+    "ld.global.u32 %r1, [table+4]": "a variable in memory",
+    "trap": "a trap",
     "frobnicate.b32 %r1, %r2": "an instruction this toolchain does not know",
 }
 

@@ -8,8 +8,9 @@
 names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolchain.errors import CompileError
@@ -41,7 +42,7 @@ def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = 
     for name in names:
         result = FRONTENDS[name](path, defines)
         if result is not None:
-            return result
+            return replace(result, text=tidy_ptx(result.text, str(path)))
     raise CompileError(
         f"no CUDA front end is installed (tried {', '.join(names)})",
         hint="`pip install ziglang` brings a clang that compiles CUDA",
@@ -53,7 +54,7 @@ def _with_clang(path: Path, defines: tuple[str, ...]) -> PtxText | None:
     if compiler is None:
         return None
     bitcode, warnings = clang.compile_to_bitcode(compiler, path, defines)
-    return PtxText(llvm_passes.bitcode_to_ptx(bitcode, str(path)), compiler.name, warnings)
+    return PtxText(llvm_passes.bitcode_to_ptx(bitcode), compiler.name, warnings)
 
 
 def _with_nvrtc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
@@ -70,6 +71,22 @@ def _with_nvcc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
         return None
     text, warnings = nvidia.compile_with_nvcc(nvcc, path, defines)
     return PtxText(text, "nvcc", warnings)
+
+
+def tidy_ptx(text: str, file: str) -> str:
+    """The PTX without debug sections, their labels and comments; the file named as the user named it."""
+    text = re.sub(r"\.section[^{]*\{[^}]*\}", "", text)
+    lines: list[str] = []
+    for line in text.splitlines():
+        line = re.sub(r"\s*//.*$", "", line)
+        if re.match(r"\$L__(tmp|func_begin|func_end)\d+:", line) or '.pragma "nounroll"' in line:
+            continue
+        if match := re.match(r'(\s*\.file\s+\d+\s+)"(.*)"', line):
+            same = match[2].rsplit("/", 1)[-1] == file.rsplit("/", 1)[-1]
+            line = f'{match[1]}"{file if same else match[2]}"'
+        if line.strip():
+            lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
 
 
 FRONTENDS: dict[str, Callable[[Path, tuple[str, ...]], PtxText | None]] = {

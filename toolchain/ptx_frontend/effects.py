@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolchain.errors import CompileError
 from toolchain.ptx_frontend.ast import TYPE_BITS, Instruction, Operand, Pair, Symbol, Vector
-from toolchain.ptx_frontend.memory import WINDOWS
+from toolchain.ptx_frontend.memory import WINDOWS, LaunchFault
 from toolchain.ptx_frontend.operations import BOOLEANS, type_of, wrap
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def branch_indexed(machine: "Machine", instruction: Instruction, threads: "list[
     for thread in threads:
         index = machine.read(thread, instruction.operands[0], "u32")
         if index >= len(labels):
-            raise CompileError(f"branch index {index} of a table of {len(labels)}", instruction.where)
+            raise LaunchFault(f"branch index {index} of a table of {len(labels)}", instruction.where)
         thread.pc = machine.code.targets[labels[index]]
 
 
@@ -107,6 +107,11 @@ def leave(machine: "Machine", instruction: Instruction, threads: "list[Thread]")
     """ret and exit of a kernel."""
     for thread in threads:
         thread.pc = len(machine.code.instructions)
+
+
+def trap(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
+    """trap: the launch fails."""
+    raise LaunchFault(f"thread {_name(threads[0])} traps", instruction.where)
 
 
 def nothing(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
@@ -271,6 +276,7 @@ EFFECTS: "dict[str, Effect]" = {
     "brx": branch_indexed,
     "ret": leave,
     "exit": leave,
+    "trap": trap,
     "bar": barrier,
     "barrier": barrier,
     "membar": nothing,

@@ -10,10 +10,9 @@ Left open by the PTX ISA and fixed here: division by zero gives all ones and its
 registers start at zero; addresses outside memory and misaligned ones fault.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from toolchain.errors import CompileError, SourceLocation
+from toolchain.errors import CompileError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
 from toolchain.ptx_frontend import effects
@@ -40,8 +39,10 @@ from toolchain.ptx_frontend.memory import (
     parameter_space,
     variables_space,
 )
+from toolchain.ptx_frontend.names import find_entry
 from toolchain.ptx_frontend.operations import operation, wrap
 from toolchain.ptx_frontend.order import Code, layout
+from toolchain.ptx_frontend.verifier import verify_ptx
 
 STEP_LIMIT = 1_000_000
 LOCAL_BYTES = 4096
@@ -219,11 +220,12 @@ def interpret(
 ) -> tuple[int, ...]:
     """Global memory after the launch: `spec.memory_words` unsigned words.
 
-    `entry` is a kernel's name (see `find_entry`). Raises LaunchFault, naming the source line, for an address
+    `entry` is a kernel's name (see names.py). Raises LaunchFault, naming the source line, for an address
     outside memory or a launch that takes more than `step_limit` instructions (an instruction of a warp counts
     once), and CompileError for arguments that do not fit.
     """
     kernel = find_entry(module, entry)
+    verify_ptx(module)
     if launch.threads_per_block > spec.threads:
         raise CompileError(
             f"a block of {launch.threads_per_block} threads; machine '{spec.name}' has {spec.threads}",
@@ -274,32 +276,3 @@ def _threads(
         registers = {register.name: 0 for register in kernel.registers}
         threads.append(Thread(lane, special, registers, variables_space("local", variables, LOCAL_BYTES)))
     return threads
-
-
-def find_entry(module: Module, name: str | None = None) -> Function:
-    """The kernel called `name`, mangled or not; without a name, the file's only kernel.
-
-    Raises CompileError that lists the kernels there are.
-    """
-    from toolchain.ptx_frontend.llvm_passes import plain_name
-
-    entries = [
-        entry for entry in module.entries if name is None or name in (entry.name, plain_name(entry.name))
-    ]
-    exact = [entry for entry in entries if entry.name == name]
-    chosen = exact or entries
-    if len(chosen) == 1:
-        return chosen[0]
-    names = ", ".join(plain_name(entry.name) for entry in module.entries) or "none"
-    location = SourceLocation(module.file, 0)
-    if name is None and module.entries:
-        raise CompileError(
-            f"the file has several kernels: {names}", location, hint="choose one with --entry NAME"
-        )
-    wanted = f"kernel named '{name}'" if name else "kernel"
-    raise CompileError(
-        f"there is {'no' if not chosen else 'more than one'} {wanted}; kernels: {names}", location
-    )
-
-
-Effect = Callable[[Machine, Instruction, list[Thread]], None]

@@ -6,12 +6,12 @@ branches into selects, and keep one induction variable instead of one pointer an
 reduction).
 """
 
-import re
 from functools import cache
 
 import llvmlite.binding as llvm
 
 from toolchain.errors import CompileError
+from toolchain.ptx_frontend.names import plain_name
 
 TRIPLE = "nvptx-nvidia-cuda"
 CPU = "sm_70"
@@ -37,8 +37,8 @@ def _target() -> llvm.Target:
     return llvm.Target.from_triple(TRIPLE)
 
 
-def bitcode_to_ptx(bitcode: bytes, file: str) -> str:
-    """PTX with 32-bit addresses for the kernels in `bitcode`; `.loc` names lines of `file`, the user's."""
+def bitcode_to_ptx(bitcode: bytes) -> str:
+    """PTX with 32-bit addresses for the kernels in `bitcode`."""
     target = _target()
     try:
         module = llvm.parse_bitcode(bitcode)
@@ -49,7 +49,7 @@ def bitcode_to_ptx(bitcode: bytes, file: str) -> str:
     machine = target.create_target_machine(cpu=CPU, features=FEATURES, opt=2)
     _prepare(module)
     _optimise(module, machine)
-    return tidy_ptx(machine.emit_assembly(module), file)
+    return machine.emit_assembly(module)
 
 
 def _prepare(module: llvm.ModuleRef) -> None:
@@ -67,17 +67,6 @@ def _prepare(module: llvm.ModuleRef) -> None:
             function.name = plain
 
 
-def plain_name(name: str) -> str:
-    """The source name in an Itanium-mangled one: `_Z3dotPKiS0_Pii` is `dot`. Scopes and templates stay
-    mangled.
-    """
-    match = re.match(r"_Z(\d+)", name)
-    if match is None:
-        return name
-    end = match.end() + int(match.group(1))
-    return name[match.end() : end] if name[end : end + 1] != "I" else name
-
-
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     tuning = llvm.create_pipeline_tuning_options(2)
     tuning.loop_unrolling = False
@@ -93,19 +82,3 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     early.add_simplify_cfg_pass()
     early.run(module, builder)
     builder.getModulePassManager().run(module, builder)
-
-
-def tidy_ptx(text: str, file: str) -> str:
-    """The PTX without debug sections, their labels and comments; the file named as the user named it."""
-    text = re.sub(r"\.section[^{]*\{[^}]*\}", "", text)
-    lines: list[str] = []
-    for line in text.splitlines():
-        line = re.sub(r"\s*//.*$", "", line)
-        if re.match(r"\$L__(tmp|func_begin|func_end)\d+:", line) or '.pragma "nounroll"' in line:
-            continue
-        if match := re.match(r'(\s*\.file\s+\d+\s+)"(.*)"', line):
-            same = match[2].rsplit("/", 1)[-1] == file.rsplit("/", 1)[-1]
-            line = f'{match[1]}"{file if same else match[2]}"'
-        if line.strip():
-            lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"

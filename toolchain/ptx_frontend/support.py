@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.ptx_frontend.ast import (
     TYPE_BITS,
+    Address,
     FloatImmediate,
     Function,
     Instruction,
@@ -150,6 +151,14 @@ def _is_generic(instruction: Instruction) -> bool:
     }
 
 
+def _names_variable(instruction: Instruction) -> bool:
+    """Whether a `mov`, ld or st names a variable of the module; parameters and labels are no variables."""
+    if instruction.opcode not in ("mov", "cvta", "ld", "st") or "param" in instruction.modifiers:
+        return False
+    bases = [o.base if isinstance(o, Address) else o for o in instruction.operands]
+    return any(isinstance(base, Symbol) and base.name != "_" for base in bases)
+
+
 NOT_YET = "is not in this version of the machine"
 WIDE_DATA = Refusal(
     f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
@@ -225,6 +234,12 @@ REFUSALS: tuple[Refusal, ...] = (
         _is_generic,
     ),
     Refusal(
+        f"a variable in memory (__device__, or a constant local array) {NOT_YET}",
+        "pass it as an array argument",
+        _names_variable,
+    ),
+    Refusal("a trap is not supported", "write an error code to an array", _opcodes("trap", "brkpt")),
+    Refusal(
         "an instruction this toolchain does not know",
         "write it with plain integer operations",
         lambda _: True,
@@ -244,11 +259,8 @@ def refusal(instruction: Instruction) -> Refusal | None:
                 lambda _: True,
             )
     accepted = SUPPORTED.get(instruction.opcode)
-    if (
-        accepted is not None
-        and re.fullmatch(accepted, ".".join(instruction.modifiers))
-        and not _vector(instruction)
-    ):
+    fits = accepted is not None and re.fullmatch(accepted, ".".join(instruction.modifiers)) is not None
+    if fits and not _vector(instruction) and not _names_variable(instruction):
         return None
     return next(refusal for refusal in REFUSALS if refusal.matches(instruction))
 
