@@ -3,9 +3,9 @@
     kernel.cu -> ptx -> ast -> mir -> rom                 the program
     machine spec -> circuit -> placed -> weights          the GPU that runs it (see machine_build.py)
 
-`PIPELINE` is the program's list: read it top to bottom. Each pass takes a value of one form and gives one of the
-same or the next form. Between passes the driver verifies the value, times it, and hands it to whoever wants to
-see it; passes themselves do none of that. `forms.py` says how each form is read, printed and checked.
+`PIPELINE` is the program's list: read it top to bottom. Each pass takes a value of one form and gives one of
+the same or the next form. Between passes the driver verifies the value, times it, and hands it to whoever
+wants it; passes do none of that. `forms.py` says how each form is read, printed and checked.
 """
 
 import time

@@ -14,8 +14,8 @@ from toolchain.errors import CompileError
 def output_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target`; its files are moved there when the block ends without an error.
 
-    Files of the same name in an existing `target` are replaced one by one. Raises CompileError where it cannot
-    be written.
+    Files of the same name in an existing `target` are replaced one by one. Raises CompileError where it
+    cannot be written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,49 @@
+# make demo        make the environment, run examples/dot.cu in the stock model
+# make test        make the environment, lint, type check, run the tests (what CI runs)
+# make test-slow   the tests that take minutes: every kernel on the classic machine
+# make golden      rewrite golden/ after a change that means to alter the compiler's output
+# make bench       print the performance tables; `make readme` writes them into README.md
+# make lint        ruff and pyright only
+# make format      ruff's formatter
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test test-slow golden bench readme lint format clean
+
+demo: $(READY)
+	$(BIN)/qgpuc run examples/dot.cu --grid 1 --block 1 \
+	    --arg 'a=[1,2,3]' --arg 'b=[4,5,6]' --arg c=zeros:1 --arg n=3 --engine transformers --check
+
+test: lint
+	$(BIN)/pytest --durations=10
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow --durations=10
+
+golden: $(READY)
+	$(BIN)/pytest -q tests/test_golden.py --update-golden
+
+bench: $(READY)
+	$(BIN)/qgpuc bench
+
+readme: $(READY)
+	$(BIN)/qgpuc bench --readme
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build *.egg-info
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade-strategy only-if-needed -e '.[test]'
+	touch $(READY)
