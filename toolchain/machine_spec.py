@@ -79,7 +79,7 @@ CLASSIC = MachineSpec(
 )
 NANO = MachineSpec(
     name="nano", lanes=2, warps=4, registers=16, blocks=32, memory_words=62, max_returns=28,
-    thread_blocks=8, heads=10, head_rows=64, head_values=128,
+    thread_blocks=8, heads=12, head_rows=64, head_values=128,
 )
 WIDE = replace(CLASSIC, name="wide", registers=32, warps=4)
 

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from toolchain.circuit_ir.ir import Affine, Circuit, Gate, Logic, Op, Unit, Wire, affine, op_writes, total
+from toolchain.circuit_ir.ir import (
+    Affine,
+    Circuit,
+    Gate,
+    Logic,
+    Memory,
+    Op,
+    Unit,
+    Wire,
+    affine,
+    op_reads,
+    total,
+)
 
 Form = Affine | Wire | float
 
@@ -67,14 +80,28 @@ class CircuitBuilder:
 
 
 def _live(operations: list[Op], outputs: Sequence[Wire]) -> list[Op]:
-    from toolchain.circuit_ir.ir import op_reads
-
+    """Operations somebody reads, without the outputs nobody reads."""
     needed, kept = set(outputs), []
     for op in reversed(operations):
-        if any(wire in needed for wire in op_writes(op)):
+        op = _without_unread(op, needed)
+        if op is not None:
             kept.append(op)
             needed.update(op_reads(op))
     return kept[::-1]
+
+
+def _without_unread(op: Op, needed: set[Wire]) -> Op | None:
+    if isinstance(op, Logic):
+        units = []
+        for unit in op.units:
+            outputs = tuple((wire, weight) for wire, weight in unit.outputs if wire in needed)
+            if outputs:
+                units.append(replace(unit, outputs=outputs))
+        return replace(op, units=tuple(units)) if units else None
+    if isinstance(op, Memory):
+        outputs = tuple((wire, terms) for wire, terms in op.outputs if wire in needed)
+        return replace(op, outputs=outputs) if outputs else None
+    return op if op.output in needed else None
 
 
 def match(bits: Sequence[Form], value: int) -> Affine:

@@ -2,7 +2,7 @@
 
 A block is four stages. A stage is a bundle:
 
-    slots x, y, z     one ALU operation each; x and y can also load; only y has the bit operations
+    slots x, y, z     one ALU operation each; x and y can also load; only y has the bit operations, only z min, max
     slot  m           one multiply (stages 0..2), with two register ports of its own; ready two stages later
     slot  p           one two-input logic function of predicates
     ports 0..3        registers read for the stage, shared by the operands of x, y and z
@@ -21,6 +21,7 @@ from toolchain.machine_spec import CHUNK_BITS, MUL_STAGES, PREDICATES, STAGES, W
 
 ALU_SLOTS = ("x", "y", "z")
 LOAD_SLOTS = ("x", "y")
+EXTREME_SLOTS = ("z",)
 PREDICATE_SLOTS = ("x", "y", "z", "p")
 PORTS = 4
 IMMEDIATES = 2
@@ -32,7 +33,7 @@ class Op(StrEnum):
 
     ADD = "add"  # a + b
     SUB = "sub"  # a - b
-    MIN_U = "min.u"
+    MIN_U = "min.u"  # the four extremes are slot z's
     MIN_S = "min.s"
     MAX_U = "max.u"
     MAX_S = "max.s"
@@ -54,7 +55,17 @@ class Op(StrEnum):
 
 
 COMPARISONS = (Op.SET_EQ, Op.SET_NE, Op.SET_LT_U, Op.SET_GE_U, Op.SET_LT_S, Op.SET_GE_S)
+EXTREMES = (Op.MIN_U, Op.MIN_S, Op.MAX_U, Op.MAX_S)
 BIT_OPS = (Op.LOP, Op.SHL, Op.SHR_U, Op.SHR_S, Op.POPC, Op.CLZ, Op.BREV)
+
+
+def executes(slot: str, op: Op) -> bool:
+    """Whether an ALU slot has the operation."""
+    if op in BIT_OPS:
+        return slot == "y"
+    if op in EXTREMES:
+        return slot in EXTREME_SLOTS
+    return op is not Op.LOAD or slot in LOAD_SLOTS
 
 
 class MulOp(StrEnum):
@@ -71,7 +82,7 @@ class SourceKind(StrEnum):
     IMMEDIATE = "imm"
     SPECIAL = "special"
     RESULT = "t"  # slot result of an earlier stage
-    LOADED = "ld"  # what a load of the stage just before brought: the only fresh value a multiply can take
+    LOADED = "ld"  # what a load of stage 0 brought: the only fresh value a multiply of stage 1 can take
     PRODUCT = "m"  # result of a multiply issued two stages ago or earlier
 
 
@@ -119,22 +130,23 @@ def operand_sources(stage: int) -> tuple[Source, ...]:
 
 @cache
 def multiply_sources(stage: int) -> tuple[Source, ...]:
-    """Sources of a multiply operand in `stage` (4 bits). PORT 0 and 1 are the multiplier's own ports a and b.
+    """Sources of a multiply operand in `stage` (4 bits). PORT is the operand's own port.
 
-    The operand is selected one layer early, beside the ALUs of the stage before, so an ALU result of that stage
-    is out of reach; a word it loaded is not.
+    In stages 0 and 1 the operand is selected one layer early, beside the ALUs of the stage before, so an ALU
+    result of that stage is out of reach; a word it loaded is not. Stage 2's multiply need not hurry.
     """
     own_port = Source(SourceKind.PORT)
     immediates = [Source(SourceKind.IMMEDIATE, index=i) for i in range(IMMEDIATES)]
-    loaded = [Source(SourceKind.LOADED, stage - 1, slot) for slot in LOAD_SLOTS] if stage else []
-    return (NOTHING, own_port, *immediates, *_specials(stage), *_results(range(stage - 1)), *loaded)
+    fresh = _results(range(stage)) if stage > 1 else []
+    loaded = [Source(SourceKind.LOADED, stage - 1, slot) for slot in LOAD_SLOTS] if stage == 1 else []
+    return (NOTHING, own_port, *immediates, *_specials(stage), *loaded, *fresh)
 
 
 @cache
 def store_sources() -> tuple[Source, ...]:
-    """Sources of the store's address and data (5 bits): its own port, or any result of the block."""
+    """Sources of the store's address and data (5 bits): its own port, or any result but the last stage-2 product."""
     own_port = Source(SourceKind.PORT)
-    products = [Source(SourceKind.PRODUCT, i) for i in range(MUL_STAGES)]
+    products = [Source(SourceKind.PRODUCT, i) for i in range(MUL_STAGES) if i + 2 < STAGES]
     return (NOTHING, own_port, *_results(range(STAGES)), *products)
 
 
@@ -179,12 +191,15 @@ RETURN_STORE = 17
 
 Layout = tuple[tuple[tuple[str, int], ...], ...]
 
-ADDER_LINES = ("sub", "sum", "eq", "ne", "ltu", "geu", "lts", "ges", "minu", "mins", "maxu", "maxs", "sel")
+ADDER_LINES = ("sub", "sum", "eq", "ne", "ltu", "geu", "lts", "ges", "sel")
+EXTREME_LINES = ("min", "max", "order")
 BIT_LINES = ("shl", "shr", "sarfill", "popc", "clz", "brev")
 
 
 def _alu_fields(spec: MachineSpec, slot: str) -> list[tuple[str, int]]:
     fields = [(f"{slot}.{line}", 1) for line in ADDER_LINES] + [(f"{slot}.q", 5)]
+    if slot in EXTREME_SLOTS:
+        fields += [(f"{slot}.{line}", 1) for line in EXTREME_LINES]
     if slot in LOAD_SLOTS:
         fields += [(f"{slot}.ld", 1), (f"{slot}.offset", spec.address_bits)]
     if slot == "y":

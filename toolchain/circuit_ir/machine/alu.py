@@ -33,14 +33,8 @@ class Adder:
     low1: list[Wire]
 
 
-def adder_carries(builder: CircuitBuilder, logic: LogicBuilder, name: str, sums: Digits, active: Form) -> Adder:
-    """Carries of digits' sums (each 0..30), where `active` is 1. Value range: a byte's sum is at most 510."""
-    adder = new_adder(builder, name, len(sums) // 2)
-    add_carries(logic, adder, sums, active)
-    return adder
-
-
 def new_adder(builder: CircuitBuilder, name: str, count: int) -> Adder:
+    """Wires for the carries of `count` bytes."""
     groups = [builder.wires(f"{name}.{part}.", count) for part in ("carry0", "carry1", "low0", "low1")]
     return Adder(*groups)
 
@@ -63,21 +57,28 @@ def carry_count(adder: Adder, byte: int) -> Affine:
 
 
 def resolve_sum(
-    logic: LogicBuilder, adder: Adder, byte: int, sums: Digits, carry_in: Form, active: Form, outputs: Sequence[Wire]
+    logic: LogicBuilder,
+    adder: Adder,
+    byte: int,
+    sums: Sequence[tuple[Digits, Form]],
+    carry_in: Form,
+    active: Form,
+    outputs: Sequence[Wire],
 ) -> None:
     """The two digits of a byte of the sum, where `active`: low + c - 16 [low + c >= 16], high + ... alike.
 
-    outputs are the byte's low and high digit. Gates: the carry's threshold is at most 2**(byte + 1) in size.
+    `sums` are alternative pairs of digit sums and the line that picks each. outputs are the byte's low and high
+    digit. Gates: the carry's threshold is at most 2**(byte + 1) in size.
     """
     low, high = outputs
     zero, one = adder.carry0[byte], adder.carry1[byte]
     low0, low1 = adder.low0[byte], adder.low1[byte]
-    off = FAR * (affine(active) - 1)
-    logic.relu(affine(sums[0]) + off, {low: 1})
-    logic.relu(affine(sums[1]) + off, {high: 1})
+    for digits, line in sums:
+        for digit, output in zip(digits, outputs, strict=True):
+            logic.relu(affine(digit) + FAR * (affine(line) - 1), {output: 1})
     logic.relu(affine(low0) + active - 1, {low: -16, high: 1})
     logic.relu(affine(zero) + active - 1, {high: -16})
-    carry = carry_count(adder, byte) + carry_in - 2**byte + off
+    carry = carry_count(adder, byte) + carry_in - 2**byte + FAR * (affine(active) - 1)
     logic.step(carry, {low: 1})
     logic.step(carry, {low: -16, high: 1}, up=affine(low1) - low0)
     logic.step(carry, {high: -16}, up=affine(one) - zero)
@@ -120,47 +121,56 @@ def sum_layer(
     logic: LogicBuilder, compared: Compared, a: Digits, b: Digits, lines: SlotLines, result: Sequence[Wire]
 ) -> None:
     """Layer 3: result += a + b (line sum without sub) or a - b (with sub)."""
-    add = affine(lines["sum"]) - lines["sub"]
-    minus = affine(lines["sum"]) + lines["sub"] - 1
-    for active, carry_in, invert in ((add, 0, False), (minus, 1, True)):
-        for byte in range(BYTES):
-            digits = range(2 * byte, 2 * byte + 2)
-            sums = [affine(a[i]) + (15 - affine(b[i]) if invert else b[i]) for i in digits]
-            outputs = [result[i] for i in digits]
-            resolve_sum(logic, compared.adder, byte, sums, carry_in, active, outputs)
+    active, sub = lines["sum"], lines["sub"]
+    for byte in range(BYTES):
+        digits = range(2 * byte, 2 * byte + 2)
+        plus = [affine(a[i]) + b[i] for i in digits], affine(active) - sub
+        minus = [affine(a[i]) + 15 - b[i] for i in digits], affine(active) + sub - 1
+        resolve_sum(logic, compared.adder, byte, (plus, minus), sub, active, [result[i] for i in digits])
 
 
-def order_layer(
-    logic: LogicBuilder, compared: Compared, a: Digits, b: Digits, lines: SlotLines, result: Sequence[Wire], flag: Wire
-) -> None:
-    """Layer 3: comparisons into `flag`, minimum and maximum into `result`; `sub` is on.
+def _greater(compared: Compared) -> Affine:
+    """[a >= b], unsigned, is [this >= 0]; within -15..16, so that its product with a digit difference is exact."""
+    return carry_count(compared.adder, BYTES) + 1 - 2**BYTES
 
-    ge = [X + 1 >= 2**BYTES] unsigned; signed it is ge - sign_a + sign_b. The gate stays within -31..16, so that its
-    product with a digit difference is exact.
-    """
-    greater = carry_count(compared.adder, BYTES) + 1 - 2**BYTES
+
+def _gated(form: Affine, line: Form) -> Affine:
+    """`form` where `line`, else below zero."""
+    return form + 2 ** (BYTES + 1) * (affine(line) - 1)
+
+
+def compare_results(logic: LogicBuilder, compared: Compared, lines: SlotLines, flag: Wire) -> None:
+    """Layer 3: flag += the enabled comparison (`sub` is on). Signed, [a >= b] is unsigned plus sign_b - sign_a."""
+    greater = _greater(compared)
     signs = affine(compared.sign_b) - compared.sign_a
-    differ = total(affine(one) - zero for zero, one in zip(compared.adder.carry0, compared.adder.carry1, strict=True))
-    gated = {name: greater + 2 ** (BYTES + 1) * (affine(lines[name]) - 1) for name in lines.lines}
+    differ = total(
+        affine(one) - zero for zero, one in zip(compared.adder.carry0, compared.adder.carry1, strict=True)
+    )
     logic.relu(differ - BYTES + lines["eq"], {flag: 1})
     logic.relu(lines["ne"], {flag: 1})
     logic.relu(differ - BYTES + lines["ne"], {flag: -1})
     for name, weight in (("geu", 1.0), ("ges", 1.0), ("ltu", -1.0), ("lts", -1.0)):
-        logic.step(gated[name], {flag: weight})
+        logic.step(_gated(greater, lines[name]), {flag: weight})
         if weight < 0:
             logic.relu(lines[name], {flag: 1})
         if name.endswith("s"):
             logic.relu(signs + lines[name] - 1, {flag: weight})
             logic.relu(lines[name] - signs - 1, {flag: -weight})
-    for name in ("minu", "mins", "maxu", "maxs"):
-        base, other = (b, a) if name.startswith("max") else (a, b)
+
+
+def extreme_layer(
+    logic: LogicBuilder, compared: Compared, a: Digits, b: Digits, lines: SlotLines, result: Sequence[Wire]
+) -> None:
+    """Layer 3 of slot z: max = b + [a >= b] (a - b), min = a - [a >= b] (a - b); line `order` makes it signed."""
+    signs = affine(compared.sign_b) - compared.sign_a
+    for name, base, weight in (("max", b, 1.0), ("min", a, -1.0)):
+        signed = affine(lines[name]) + lines["order"] - 2
         for index, wire in enumerate(result):
-            difference = affine(other[index]) - base[index]
+            difference = affine(a[index]) - b[index]
             logic.relu(affine(base[index]) + 16 * (affine(lines[name]) - 1), {wire: 1})
-            logic.step(gated[name], {wire: 1}, up=difference)
-            if name.endswith("s"):
-                logic.relu(signs + lines[name] - 1, {wire: 1}, up=difference)
-                logic.relu(lines[name] - signs - 1, {wire: -1}, up=difference)
+            logic.step(_gated(_greater(compared), lines[name]), {wire: weight}, up=difference)
+            logic.relu(signed + signs, {wire: weight}, up=difference)
+            logic.relu(signed - signs, {wire: -weight}, up=difference)
 
 
 def select_layer(logic: LogicBuilder, a: Digits, b: Digits, lines: SlotLines, result: Sequence[Wire]) -> None:

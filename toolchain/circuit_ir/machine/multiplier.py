@@ -121,4 +121,4 @@ class Multiplier:
             digits = [2 * byte, 2 * byte + 1]
             outputs = [result[index % NIBBLES] for index in digits]
             sums = [self.hexits[index] for index in digits]
-            alu.resolve_sum(logic, self.adder, byte, sums, 0, chosen, outputs)
+            alu.resolve_sum(logic, self.adder, byte, ((sums, chosen),), 0, chosen, outputs)

@@ -12,7 +12,7 @@ from toolchain.circuit_ir.machine.registers import NIBBLES, load_port, register_
 from toolchain.machine_spec import PREDICATES
 from toolchain.mir.isa import (
     ALU_SLOTS,
-    BIT_LINES,
+    EXTREME_SLOTS,
     LOAD_SLOTS,
     PORTS,
     PREDICATE_SLOTS,
@@ -259,7 +259,9 @@ class StageBuilder:
                 a, b = operands[slot, lane]
                 lines = alu.SlotLines(self._lines(slot), predicates[slot, lane])
                 alu.sum_layer(logic, compared[slot, lane], a, b, lines, result)
-                alu.order_layer(logic, compared[slot, lane], a, b, lines, result, flag)
+                alu.compare_results(logic, compared[slot, lane], lines, flag)
+                if slot in EXTREME_SLOTS:
+                    alu.extreme_layer(logic, compared[slot, lane], a, b, lines, result)
                 alu.select_layer(logic, a, b, lines, result)
                 if slot == "y":
                     alu.bit_layer(logic, *unpacked[lane], lines, row.bits["y.table"], result)

@@ -1,0 +1,211 @@
+"""Placement: operations to layers, wires to slots.
+
+Time is counted in half-layers: 2 * n is layer n's heads, 2 * n + 1 its MLP. An operation reads what earlier
+half-layers left. Logic is placed as early as its inputs allow (longest path); heads marked `sink` (program ROM and
+register reads, whose inputs live long) as late as their readers allow; the other heads where there is room. A slot
+is reused once its wire is dead, after an MLP has erased it.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from toolchain.circuit_ir.ir import Age, Circuit, Logic, Memory, Op, Wire, op_reads, op_writes
+from toolchain.circuit_ir.placed import Layer, PlacedCircuit
+from toolchain.errors import CompileError
+from toolchain.machine_spec import MachineSpec
+
+INPUT = -1
+HIDDEN_STEP = 64
+"""Hidden sizes are multiples of this, so that they are sums of few powers of four."""
+
+
+def place(circuit: Circuit, spec: MachineSpec) -> PlacedCircuit:
+    """Raises CompileError naming the limit where the circuit does not fit the layer shape."""
+    times = _Schedule(circuit, spec).run()
+    slots, erased, hidden, ballast = _allocate(circuit, times)
+    count = max(times.values()) // 2 + 1
+    heads: dict[int, list[Memory | Age]] = defaultdict(list)
+    logic: dict[int, list[Logic]] = defaultdict(list)
+    for op in circuit.operations:
+        if isinstance(op, Logic):
+            logic[times[op.name] // 2].append(op)
+        else:
+            heads[times[op.name] // 2].append(op)
+    layers = tuple(
+        Layer(tuple(heads[n]), tuple(logic[n]), tuple(sorted(erased[2 * n + 1]))) for n in range(count)
+    )
+    mlp = max(layer.units for layer in layers)
+    for limit, value, most in (
+        ("max_layers", count, spec.max_layers),
+        ("max_hidden", hidden, spec.max_hidden),
+        ("max_mlp", mlp, spec.max_mlp),
+    ):
+        if value > most:
+            raise CompileError(
+                f"machine '{spec.name}' needs {value} for {limit}; it is {most}", limit=limit,
+                hint="give the machine fewer lanes, warps, registers or returns",
+            )  # fmt: skip
+    width = max(len(layer.heads) for layer in layers)
+    return PlacedCircuit(circuit, layers, slots, ballast, hidden, -(-mlp // HIDDEN_STEP) * HIDDEN_STEP, width)
+
+
+class _Schedule:
+    """Half-layer of each operation, by name."""
+
+    def __init__(self, circuit: Circuit, spec: MachineSpec) -> None:
+        self.operations = circuit.operations
+        self.spec = spec
+        self.readers: dict[Wire, list[Op]] = defaultdict(list)
+        for op in circuit.operations:
+            for wire in set(op_reads(op)):
+                self.readers[wire].append(op)
+        self.free: dict[int, int] = defaultdict(lambda: spec.heads)
+
+    def run(self) -> dict[str, int]:
+        latest = self._all_latest(self._earliest({}))
+        times = {op.name: latest[op.name] for op in self.operations if isinstance(op, Logic)}
+        earliest = self._earliest(times)
+        self.due = latest
+        heads = [op for op in self.operations if not isinstance(op, Logic)]
+        critical = [op for op in heads if self._latest(op, times) == earliest[op.name]]
+        for op in critical:
+            self._take(op, earliest[op.name], times)
+        late = [op for op in reversed(heads) if op.name not in times and isinstance(op, Memory) and op.sink]
+        for op in late:
+            self._search(op, range(self._latest(op, times), earliest[op.name] - 1, -2), times)
+        for op in heads:
+            if op.name not in times:
+                self._search(op, range(earliest[op.name], self._latest(op, times) + 1, 2), times)
+        return times
+
+    def _earliest(self, fixed: dict[str, int]) -> dict[str, int]:
+        """Longest path from the inputs; operations in `fixed` are where they are."""
+        ready: dict[Wire, int] = defaultdict(lambda: INPUT)
+        times = {}
+        for op in self.operations:
+            time = max((ready[wire] for wire in op_reads(op)), default=INPUT) + 1
+            if (time % 2 == 1) != isinstance(op, Logic):
+                time += 1
+            times[op.name] = fixed.get(op.name, time)
+            for wire in op_writes(op):
+                ready[wire] = max(ready[wire], times[op.name])
+        return times
+
+    def _all_latest(self, earliest: dict[str, int]) -> dict[str, int]:
+        """Longest path to the outputs, within the length that the path from the inputs needs."""
+        end = max(earliest.values()) + 1
+        due: dict[Wire, int] = defaultdict(lambda: end)
+        times = {}
+        for op in reversed(self.operations):
+            time = min((due[wire] for wire in op_writes(op)), default=end) - 1
+            if (time % 2 == 1) != isinstance(op, Logic):
+                time -= 1
+            times[op.name] = time
+            for wire in op_reads(op):
+                due[wire] = min(due[wire], time)
+        return times
+
+    def _latest(self, op: Memory | Age, times: dict[str, int]) -> int:
+        """Last half-layer of heads before any reader."""
+        readers = [times.get(r.name, self.due[r.name]) for wire in op_writes(op) for r in self.readers[wire]]
+        last = min(readers, default=2 * self.spec.max_layers) - 1
+        return last - last % 2
+
+    def _take(self, op: Op, time: int, times: dict[str, int]) -> None:
+        self.free[time] -= 1
+        times[op.name] = time
+
+    def _search(self, op: Op, candidates: range, times: dict[str, int]) -> None:
+        for time in candidates:
+            if self.free[time] > 0:
+                self._take(op, time, times)
+                return
+        raise CompileError(
+            f"machine '{self.spec.name}' has no head left for {op.name}: {self.spec.heads} a layer",
+            limit="heads", hint="give the machine more heads a layer, or fewer lanes",
+        )  # fmt: skip
+
+
+@dataclass
+class _Interval:
+    wire: Wire
+    start: int
+    end: int
+
+
+def _intervals(circuit: Circuit, times: dict[str, int]) -> list[_Interval]:
+    """Each wire from its first write to its last read, by start."""
+    start: dict[Wire, int] = {wire: INPUT for wire in circuit.inputs}
+    end: dict[Wire, int] = dict.fromkeys(circuit.inputs, INPUT)
+    for op in circuit.operations:
+        for wire in op_writes(op):
+            start[wire] = min(start.get(wire, times[op.name]), times[op.name])
+        for wire in op_reads(op):
+            end[wire] = max(end.get(wire, INPUT), times[op.name])
+    last = max(times.values()) + 1
+    for wire in circuit.outputs:
+        end[wire] = last
+    intervals = [_Interval(wire, time, end[wire]) for wire, time in start.items() if wire in end]
+    return sorted(intervals, key=lambda interval: (interval.start, interval.wire.name))
+
+
+def _erase_time(end: int) -> int:
+    """The first MLP half-layer that can take a dead wire's value away."""
+    return end if end % 2 else end + 1
+
+
+def _ballast(hidden: int) -> list[int]:
+    """`hidden` as a sum of powers of four, largest first: one ballast dimension each."""
+    shares, power = [], 4 ** ((hidden.bit_length() + 1) // 2)
+    while hidden:
+        while power > hidden:
+            power //= 4
+        shares.append(power)
+        hidden -= power
+    return shares
+
+
+def _hidden_size(intervals: list[_Interval]) -> int:
+    """Smallest admissible hidden size that holds the most wires ever alive, and the ballast."""
+    changes: dict[int, int] = defaultdict(int)
+    for interval in intervals:
+        changes[interval.start] += 1
+        changes[_erase_time(interval.end) + 1] -= 1
+    alive = peak = 0
+    for time in sorted(changes):
+        alive += changes[time]
+        peak = max(peak, alive)
+    hidden = HIDDEN_STEP
+    while hidden - len(_ballast(hidden)) < peak:
+        hidden += HIDDEN_STEP
+    return hidden
+
+
+def _allocate(circuit: Circuit, times: dict[str, int]):
+    """Slots by linear scan, fresh ones first; a reused slot is erased in the emptiest MLP in between."""
+    intervals = _intervals(circuit, times)
+    hidden = _hidden_size(intervals)
+    shares = _ballast(hidden)
+    load: dict[int, int] = defaultdict(int)
+    for op in circuit.operations:
+        if isinstance(op, Logic):
+            load[times[op.name]] += Layer((), (op,), ()).units
+    fresh = list(range(hidden - 1, len(shares) - 1, -1))
+    active: list[_Interval] = []
+    dead: list[tuple[int, int]] = []
+    slots: dict[Wire, int] = {}
+    erased: dict[int, list[int]] = defaultdict(list)
+    for interval in intervals:
+        for other in [o for o in active if _erase_time(o.end) < interval.start]:
+            active.remove(other)
+            dead.append((_erase_time(other.end), slots[other.wire]))
+        if fresh:
+            slot = fresh.pop()
+        else:
+            since, slot = dead.pop(0)
+            time = min(range(since, interval.start, 2), key=lambda t: load[t])
+            load[time] += 1
+            erased[time].append(slot)
+        slots[interval.wire] = slot
+        active.append(interval)
+    return slots, erased, hidden, tuple(enumerate(shares))
