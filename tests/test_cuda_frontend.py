@@ -182,6 +182,23 @@ def test_cooperating_threads(build: Compile) -> None:
     assert arrays["sum"] == [140, 7, 8, 3, 7, -8, 0]
 
 
+def test_host_code_is_dropped(build: Compile) -> None:
+    module = build(
+        """#include <stdio.h>
+        __global__ void k(int *o) { o[threadIdx.x] = threadIdx.x / warpSize + warpSize; }
+        int main() {
+            int *d, h[4];
+            cudaMalloc(&d, sizeof h);
+            k<<<1, dim3(4)>>>(d);
+            cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+            printf("%d\\n", h[0]);
+            return cudaDeviceSynchronize() == cudaSuccess ? 0 : 1;
+        }"""
+    )
+    assert [function.name for function in module.functions] == ["k"]
+    assert run(module, 8, block=8) == [4, 4, 4, 4, 5, 5, 5, 5]
+
+
 def test_defines_and_several_kernels(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text("__global__ void a(int *o) { o[0] = N; }\n__global__ void b(int *o) { o[0] = 2; }")

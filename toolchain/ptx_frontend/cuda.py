@@ -5,7 +5,8 @@
     nvcc     nvcc -ptx
 
 `auto` takes the first that is installed, in this order. The clang path needs no NVIDIA software: the CUDA
-names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses.
+names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses; there `size_t` and `long`
+have 32 bits too (write `long long` for 64), and `warpSize` is the machine's.
 """
 
 import re

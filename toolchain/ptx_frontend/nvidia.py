@@ -47,7 +47,9 @@ def compile_with_nvrtc(library: Path, path: Path, defines: tuple[str, ...]) -> t
     log = _nvrtc_text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
     if status != 0:
         raise _diagnostics_error(log, path, "NVRTC")
-    return _nvrtc_text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program), log.strip()
+    text = _nvrtc_text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return text, log.strip()
 
 
 def _nvrtc_text(size_of: Any, read: Any, program: ctypes.c_void_p) -> str:

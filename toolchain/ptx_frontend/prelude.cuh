@@ -14,7 +14,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict __restrict__
 #define __CUDACC__ 1
-#define warpSize 32
+#define warpSize (qgpuc_warp_size())
 
 #define QGPUC_FN static __attribute__((device, always_inline, nodebug, unused)) inline
 
@@ -192,7 +192,11 @@ QGPUC_FN unsigned __match_all_sync(unsigned mask, unsigned v, int *p) {
 QGPUC_FN unsigned __match_all_sync(unsigned mask, int v, int *p) {
     return __nvvm_match_all_sync_i32p(mask, v, p);
 }
-QGPUC_FN unsigned qgpuc_laneid() { return __nvvm_read_ptx_sreg_laneid(); }
+QGPUC_FN int qgpuc_warp_size() {  // not the builtin, which LLVM takes for 32
+    int r;
+    __asm__("mov.u32 %0, WARP_SZ;" : "=r"(r));
+    return r;
+}
 
 // Atomics: relaxed, as CUDA's are.
 #define QGPUC_ATOMIC(NAME, T, EXPRESSION)                                                                \
@@ -220,4 +224,21 @@ QGPUC_FN unsigned atomicInc(unsigned *p, unsigned v) { return __nvvm_atom_inc_ge
 QGPUC_FN unsigned atomicDec(unsigned *p, unsigned v) { return __nvvm_atom_dec_gen_ui(p, v); }
 
 // Declared so that a kernel that prints is refused at the line that prints.
-extern "C" __attribute__((device)) int printf(const char *format, ...);
+extern "C" __host__ __device__ int printf(const char *format, ...);
+
+// Host code in the same file is read and dropped: these are the names it uses most.
+typedef int cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+enum { cudaSuccess = 0 };
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = 0);
+extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
+template <typename T> cudaError_t cudaMalloc(T **, size_t);
+template <typename T> cudaError_t cudaMallocManaged(T **, size_t);
+cudaError_t cudaMemcpy(void *, const void *, size_t, cudaMemcpyKind);
+cudaError_t cudaMemset(void *, int, size_t);
+cudaError_t cudaFree(void *);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaGetLastError();
+const char *cudaGetErrorString(cudaError_t);

@@ -86,8 +86,7 @@ nothing: the lanes of a warp already meet at every post-dominator.
 
 SPECIAL_REGISTERS = frozenset(
     {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
-    | {"%laneid", "%warpid", "%nwarpid", "WARP_SZ"}
-    | {f"%lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")}
+    | {"%laneid", "%warpid", "WARP_SZ"}
 )
 
 
@@ -255,7 +254,7 @@ def refusal(instruction: Instruction) -> Refusal | None:
         if isinstance(operand, SpecialRegister) and operand.name not in SPECIAL_REGISTERS:
             return Refusal(
                 f"special register {operand.name} is not supported",
-                "use tid, ntid, ctaid, nctaid, laneid",
+                "compute it from tid, ntid, ctaid, nctaid, laneid and warpid",
                 lambda _: True,
             )
     accepted = SUPPORTED.get(instruction.opcode)
