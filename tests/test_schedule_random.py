@@ -38,7 +38,7 @@ ARITHMETIC = (Op.ADD, Op.SUB, Op.MIN_U, Op.MIN_S, Op.MAX_U, Op.MAX_S)
 
 
 class ProgramMaker:
-    """Draws a structured program: straight lines, if-else, counted loops. All names are defined at the entry."""
+    """Draws a structured program: straight lines, if-else, counted loops. The entry defines all names."""
 
     def __init__(self, rng: random.Random, *, private: bool, registers: int = 5, size: int = 8) -> None:
         self.rng, self.private, self.size = rng, private, size

@@ -128,7 +128,7 @@ def _stage_predicates(stage: Stage) -> Iterator[PredicateSource]:
 
 
 def allocate(scheduled: Scheduled, spec: MachineSpec) -> Allocation:
-    """Machine registers for all virtual ones. Raises CompileError with the busiest lines if they do not fit."""
+    """Machine registers for all virtual ones. CompileError, with the busiest lines, if they do not fit."""
     blocks = scheduled.blocks
     reads = {block.label: registers_read(block) for block in blocks}
     writes = {block.label: {item.register for item in block.returns} for block in blocks}

@@ -2,7 +2,7 @@
 
 - The image is for this machine; it has at least one block and at most `spec.blocks`.
 - A target is a block of the image or EXIT, never block 0. An unconditional block has two equal targets.
-- A slot runs only what it can: x and y load, y alone has the bit operations; m is in stages 0..2.
+- A slot runs only what it can (`isa.executes`); m is in stages 0..2.
 - Operands name sources that the stage can read (`isa.operand_sources` and its kin), and a slot's result is
   only read where the slot has an operation that makes one: a value, a word loaded, a product, a predicate.
 - Registers are in range. Register 0 is not returned to; no register is returned to twice.
@@ -19,14 +19,13 @@ from toolchain.machine_spec import MUL_STAGES, STAGES, MachineSpec
 from toolchain.mir.encoding import return_tokens
 from toolchain.mir.isa import (
     ALU_SLOTS,
-    BIT_OPS,
     COMPARISONS,
-    LOAD_SLOTS,
     TRUE,
     Op,
     PredicateSource,
     Source,
     SourceKind,
+    executes,
     multiply_sources,
     operand_sources,
     predicate_sources,
@@ -102,10 +101,9 @@ class _BlockCheck:
 
     def alu(self, index: int, slot: str, op: AluOp) -> Iterator[Problem]:
         place = f"stage {index}, slot {slot}"
-        if op.op in BIT_OPS and slot != "y":
-            yield self.problem(place, f"cannot run {op.op}; only slot y can", op.source)
-        if op.op is Op.LOAD and slot not in LOAD_SLOTS:
-            yield self.problem(place, "cannot load; only slots x and y can", op.source)
+        if not executes(slot, op.op):
+            able = [other for other in ALU_SLOTS if executes(other, op.op)]
+            yield self.problem(place, f"cannot run {op.op}; slot {' or '.join(able)} can", op.source)
         for operand, source in (("a", op.a), ("b", op.b)):
             yield from self.value(f"{place}, {operand}", operand_sources(index), source, op.source)
         if op.op is Op.SEL:

@@ -17,7 +17,7 @@ from toolchain.machine_spec import STAGES, MachineSpec
 from toolchain.mir import liveness
 from toolchain.mir.ir import TRUE as MIR_TRUE
 from toolchain.mir.ir import Block, Function, MirOp, Predicate, Register, Special
-from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source, SourceKind
+from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source, SourceKind, multiply_sources
 from toolchain.mir.rom import AluOp, LinkValue, Multiply, PredicateLogic, Return, Stage, Store
 from toolchain.mir.schedule_cut import Cut, CutSearch, Segment
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref, build_dag, is_zero
@@ -204,10 +204,9 @@ class _Writer:
     def multiply(self, stage: int, node: Node, immediates: list[LinkValue]) -> Multiply:
         sources = []
         for arg in node.args:
-            if isinstance(arg, Ref) and self.placement.stages[arg.index] == stage - 1:
-                sources.append(Source(SourceKind.LOADED, stage - 1, self.placement.slots[arg.index]))
-            else:
-                sources.append(self.operand(arg, None, immediates))
+            source = self.operand(arg, None, immediates)
+            loaded = Source(SourceKind.LOADED, source.stage, source.name)
+            sources.append(source if source in multiply_sources(stage) else loaded)
         registers = [self.chain.number(arg) if isinstance(arg, Register) else 0 for arg in node.args]
         return Multiply(MulOp(node.op), sources[0], sources[1], registers[0], registers[1], node.source)
 

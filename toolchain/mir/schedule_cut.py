@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from toolchain.machine_spec import PREDICATES, MachineSpec
-from toolchain.mir.ir import Predicate, Register
+from toolchain.mir.ir import TRUE, Predicate, Register
 from toolchain.mir.isa import Op
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
 from toolchain.mir.schedule_pack import Placement, latency, pack
 
 LONGEST_SEGMENT = 24
-RANDOM_ORDERS = 12
+RANDOM_ORDERS = 24
 RANDOM_ORDER_NODES = 60
 """Blocks of more nodes get only the named orders."""
 
@@ -111,7 +111,7 @@ class CutSearch:
         for index in reversed(range(len(height))):
             node = self.dag.nodes[index]
             for ref in node.refs:
-                height[ref] = max(height[ref], height[index] + min(latency(self.dag.nodes[ref], node), 4))
+                height[ref] = max(height[ref], height[index] + latency(self.dag.nodes[ref], node))
         return height
 
     def depth_first(self) -> list[int]:
@@ -264,42 +264,54 @@ class CutSearch:
         for arg, readers in self.readers.items():
             if isinstance(arg, Register | Predicate) and any(positions[reader] >= end for reader in readers):
                 live.add(arg)
-        live |= {arg for arg in self.end_reads if isinstance(arg, Predicate) and arg.name != "true"}
+        live |= {arg for arg in self.end_reads if isinstance(arg, Predicate) and arg != TRUE}
         for index in order[:end]:
             live.update(self.output_registers.get(index, ()))
             live.update(self.output_flags.get(index, ()))
             later = any(positions[user] >= end for user in self.users[index]) or Ref(index) in self.end_reads
             if later and end < len(order):
                 live.add(self.crossing_name(index))
-        flags = sum(isinstance(arg, Predicate) and arg.name != "true" for arg in live)
+        flags = sum(isinstance(arg, Predicate) and arg != TRUE for arg in live)
         registers = sum(isinstance(arg, Register) for arg in live)
         return max(registers - (self.spec.registers - 1), flags - PREDICATES, 0)
 
     # --- Recomputation
 
     def with_recomputation(self, best: Cut, order: tuple[int, ...]) -> Cut:
-        """Tries, one at a time, to compute a returned value again instead."""
+        """Tries to compute returned values again instead, one by one: alone, or with all they are made of."""
+        able = self.recomputable()
         chosen: frozenset[int] = frozenset()
-        for index in sorted(self.recomputable()):
-            trial = self.cut(order, chosen | {index})
-            if trial is not None and trial.cost < best.cost:
-                best, chosen = trial, chosen | {index}
+        improved = True
+        while improved:
+            improved = False
+            for index in sorted({i for segment in best.segments for i in segment.returns} & able - chosen):
+                for trial in ({index}, self.ancestors(index) & able):
+                    cut = self.cut(order, chosen | trial)
+                    if cut is not None and cut.cost < best.cost:
+                        best, chosen, improved = cut, chosen | trial, True
+                        break
         return best
 
     def recomputable(self) -> set[int]:
-        """Nodes made only of constants, special registers and registers that the block leaves alone."""
-        found: set[int] = set()
-        for index, node in enumerate(self.dag.nodes):
-            stable = all(
-                arg.index in found
-                if isinstance(arg, Ref)
-                else arg in self.dag.through or arg in self.dag.predicates_through
-                if isinstance(arg, Register | Predicate)
-                else True
-                for arg in node.reads
-            )
-            if stable and not node.is_store and node.op is not Op.LOAD and Ref(index) != self.dag.branch:
-                found.add(index)
+        """Nodes that give the same value later: no loads, no reads of registers that the block rewrites."""
+        stable = self.dag.through | self.dag.predicates_through | {TRUE}
+        return {
+            index
+            for index, node in enumerate(self.dag.nodes)
+            if all(arg in stable for arg in node.reads if isinstance(arg, Register | Predicate))
+            and not node.is_store
+            and node.op is not Op.LOAD
+            and Ref(index) != self.dag.branch
+        }
+
+    def ancestors(self, index: int) -> set[int]:
+        """The node and all it is made of."""
+        found, work = {index}, [index]
+        while work:
+            for ref in self.dag.nodes[work.pop()].refs:
+                if ref not in found:
+                    found.add(ref)
+                    work.append(ref)
         return found
 
 

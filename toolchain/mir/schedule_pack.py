@@ -10,14 +10,25 @@ docs/MACHINE.md: slots, four ports and two immediates a stage, special registers
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import permutations
 
 from toolchain.machine_spec import MUL_STAGES, STAGES
-from toolchain.mir.ir import MirOp, Register, Special, needs_bit_slot
-from toolchain.mir.isa import IMMEDIATES, LOAD_SLOTS, PORTS, Op
+from toolchain.mir.ir import MirOp, Register, Special
+from toolchain.mir.isa import (
+    ALU_SLOTS,
+    IMMEDIATES,
+    PORTS,
+    Op,
+    Source,
+    SourceKind,
+    executes,
+    multiply_sources,
+    operand_sources,
+    store_sources,
+)
 from toolchain.mir.rom import LinkValue
 from toolchain.mir.schedule_dag import Arg, Node, Ref, is_zero
-
-INFEASIBLE = STAGES + 1
 
 
 @dataclass(frozen=True)
@@ -30,14 +41,37 @@ class Placement:
 
 
 def latency(producer: Node, consumer: Node) -> int:
-    """Stages from issue of the producer to issue of the consumer; INFEASIBLE if never in the same block."""
-    if consumer.is_store:
-        return 0
+    """Stages from issue to issue, at least; a whole block if the two are never in one."""
     if producer.is_multiply:
-        return INFEASIBLE if consumer.is_multiply else 2
-    if consumer.is_multiply:
-        return 1 if producer.op is Op.LOAD else 2
+        return STAGES if consumer.is_multiply else 2
     return 1
+
+
+@cache
+def readable(producer: str, issued: int, consumer: str, stage: int) -> bool:
+    """Whether a consumer in `stage` can read what a producer issued in stage `issued` makes; both by kind."""
+    if producer == "flag":
+        return issued < stage or consumer == "store"
+    source = Source(SourceKind.RESULT, issued, "y")
+    if producer == "multiply":
+        source = Source(SourceKind.PRODUCT, issued)
+    if consumer == "store":
+        return source in store_sources()
+    if consumer == "multiply":
+        loaded = producer == "load" and Source(SourceKind.LOADED, issued, "y") in multiply_sources(stage)
+        return loaded or source in multiply_sources(stage)
+    return source in operand_sources(stage)
+
+
+def kind(node: Node) -> str:
+    """The kind of node that `readable` knows."""
+    if node.is_flag:
+        return "flag"
+    if node.is_multiply:
+        return "multiply"
+    if node.is_store:
+        return "store"
+    return "load" if node.op is Op.LOAD else "alu"
 
 
 def deadline(node: Node) -> int:
@@ -51,9 +85,7 @@ def deadline(node: Node) -> int:
 class _Stage:
     """Resources of one stage that are taken."""
 
-    alus: list[int] = field(default_factory=list)
-    loads: int = 0
-    bits: int = 0
+    alus: dict[int, Op] = field(default_factory=dict)
     multiplies: int = 0
     logics: int = 0
     registers: set[Arg] = field(default_factory=set)
@@ -61,7 +93,7 @@ class _Stage:
 
     def take(self, index: int, node: Node) -> bool:
         """Takes what the node needs, if it is there."""
-        if node.is_flag and not isinstance(node.op, Op):
+        if node.op is MirOp.PLOP:
             self.logics += 1
             return self.logics == 1
         immediates = self.immediates | {a for a in node.args if isinstance(a, LinkValue) and not is_zero(a)}
@@ -73,29 +105,25 @@ class _Stage:
             self.multiplies, self.immediates = 1, immediates
             return True
         registers = self.registers | {arg for arg in node.args if isinstance(arg, Register)}
-        loads = self.loads + (node.op is Op.LOAD)
-        bits = self.bits + (isinstance(node.op, Op) and needs_bit_slot(node.op))
-        if len(registers) > PORTS or len(self.alus) == 3 or bits > 1 or loads + bits > len(LOAD_SLOTS):
+        alus = {**self.alus, index: Op.ADD if node.op is MirOp.MOV else Op(node.op)}
+        if len(registers) > PORTS or len(alus) > len(ALU_SLOTS) or assign_slots(tuple(alus.values())) is None:
             return False
-        self.alus.append(index)
-        self.loads, self.bits, self.registers, self.immediates = loads, bits, registers, immediates
+        self.alus, self.registers, self.immediates = alus, registers, immediates
         return True
 
-    def slots(self, items: Sequence[Node]) -> dict[int, str]:
-        """Slots for the ALU operations: the choosy ones first."""
-        free = ["z", "x", "y"]
-        chosen: dict[int, str] = {}
+    def slots(self) -> dict[int, str]:
+        chosen = assign_slots(tuple(self.alus.values()))
+        assert chosen is not None
+        return dict(zip(self.alus, chosen, strict=True))
 
-        def choosiness(index: int) -> int:
-            op = items[index].op
-            return 0 if isinstance(op, Op) and needs_bit_slot(op) else 1 if op is Op.LOAD else 2
 
-        for index in sorted(self.alus, key=choosiness):
-            kind = choosiness(index)
-            slot = "y" if kind == 0 else next(s for s in free if kind == 2 or s in LOAD_SLOTS)
-            free.remove(slot)
-            chosen[index] = slot
-        return chosen
+@cache
+def assign_slots(ops: tuple[Op, ...]) -> tuple[str, ...] | None:
+    """A slot of its own for each operation, None if that cannot be."""
+    for slots in permutations(ALU_SLOTS, len(ops)):
+        if all(executes(slot, op) for slot, op in zip(slots, ops, strict=True)):
+            return slots
+    return None
 
 
 def pack(items: Sequence[Node]) -> Placement | None:
@@ -147,20 +175,27 @@ def _with_special_copies(items: Sequence[Node], everywhere: bool) -> tuple[Node,
 def _latest(items: Sequence[Node]) -> list[int] | None:
     """The last stage each item can be in, None if there is not enough time for some chain."""
     latest = [deadline(item) for item in items]
-    for _ in items:
+    changed = True
+    while changed:
         changed = False
-        for item_index, item in enumerate(items):
+        for consumer, item in enumerate(items):
             for ref in item.refs:
-                bound = latest[item_index] - latency(items[ref], item)
-                if item.is_store:
-                    bound = deadline(items[ref])
+                bound = _last_issue(items[ref], item, latest[consumer])
                 if bound < latest[ref]:
                     latest[ref], changed = bound, True
-        if not changed:
-            break
-    if min(latest, default=0) < 0:
-        return None
+        if min(latest, default=0) < 0:
+            return None
     return latest
+
+
+def _last_issue(producer: Node, consumer: Node, latest: int) -> int:
+    """The last stage to issue the producer in for a consumer no later than `latest`; -1 for none."""
+    stages = [
+        issued
+        for issued in range(deadline(producer) + 1)
+        if any(readable(kind(producer), issued, kind(consumer), stage) for stage in range(latest + 1))
+    ]
+    return max(stages, default=-1)
 
 
 TieBreak = Callable[[int], tuple[int, ...]]
@@ -174,7 +209,7 @@ def _tie_breaks(items: Sequence[Node]) -> tuple[TieBreak, ...]:
 
     def choosy(index: int) -> int:
         op = items[index].op
-        return 0 if isinstance(op, Op) and (needs_bit_slot(op) or op is Op.LOAD) else 1
+        return 0 if isinstance(op, Op) and not executes("x", op) else 1 if op is Op.LOAD else 2
 
     def reads(index: int) -> int:
         return sum(isinstance(arg, Register | LinkValue) and not is_zero(arg) for arg in items[index].args)
@@ -201,7 +236,7 @@ def _list_schedule(items: tuple[Node, ...], latest: list[int], tie_break: TieBre
             if room.take(index, items[index]):
                 stages[index] = stage
                 slots[index] = "m" if items[index].is_multiply else "p"
-        for index, slot in room.slots(items).items():
+        for index, slot in room.slots().items():
             slots[index] = slot
         waiting = [index for index in waiting if stages[index] < 0]
         if any(latest[index] <= stage for index in waiting):
@@ -213,4 +248,6 @@ def _ready(items: Sequence[Node], stages: list[int], index: int, stage: int) -> 
     item = items[index]
     if stage > deadline(item):
         return False
-    return all(stages[ref] >= 0 and stages[ref] + latency(items[ref], item) <= stage for ref in item.refs)
+    return all(
+        stages[ref] >= 0 and readable(kind(items[ref]), stages[ref], kind(item), stage) for ref in item.refs
+    )
