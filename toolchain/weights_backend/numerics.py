@@ -1,0 +1,69 @@
+"""Constants of exact arithmetic in stock Qwen3.5 layers, and the numbers a dtype can hold (docs/NUMERICS.md)."""
+
+import math
+from enum import StrEnum
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+BALLAST_LOG = 30
+"""k: the residual stream's RMS is 2**k, so that RMSNorm with weight 2**k - 1 is the identity."""
+SHARPNESS = 128.0
+"""silu(SHARPNESS * s) is SHARPNESS * relu(s), exactly, for an integer s of at most 256."""
+KEY_SHARPNESS = 1024.0
+"""Scale of address literals: a selected row's channel is half of this, every other at most minus half."""
+STATE_UNIT = 128.0
+"""A stored 1."""
+STATE_BALLAST = 2.0**30
+"""Value of a row's ballast dimensions, so large that the data does not move the head's norm."""
+GATE = 2.0**20
+"""Output gate z of a head: undoes 8 * STATE_UNIT / STATE_BALLAST, the size of a 1 after the head's norm."""
+SATURATED = 200.0
+"""sigmoid(SATURATED) is 1 and sigmoid(-SATURATED) is 0 in every dtype; so are exp(-softplus(.)) and its converse."""
+FORGET_NOTHING = -100.0
+"""A_log and dt_bias of a head that keeps its state: the decay is exactly 1."""
+
+
+class Dtype(StrEnum):
+    """Checkpoint number formats. `significand` bits of an integer are exact."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+
+    @property
+    def significand(self) -> int:
+        return 8 if self is Dtype.BFLOAT16 else 24
+
+    @property
+    def bytes(self) -> int:
+        return 2 if self is Dtype.BFLOAT16 else 4
+
+    @property
+    def step_slope(self) -> int:
+        """Slope of a step's two ramps: 1 is exact for the largest integers, 2 is flat around every integer."""
+        return 1 if self is Dtype.BFLOAT16 else 2
+
+
+def rounded(value: float, dtype: Dtype) -> float:
+    """`value` to the nearest number of `dtype`, ties to even."""
+    if dtype is Dtype.FLOAT32:
+        return float(np.float32(value))
+    if value == 0 or not math.isfinite(value):
+        return value
+    scale = 2.0 ** (math.frexp(value)[1] - dtype.significand)
+    return float(np.rint(value / scale)) * scale
+
+
+@cache
+def half_decay(dtype: Dtype) -> tuple[float, float]:
+    """(A_log, dt_bias) of `dtype` whose decay exp(-exp(A_log) * softplus(dt_bias)) is nearest to 1/2."""
+    if dtype is Dtype.FLOAT32:
+        return rounded(math.log(math.log(2)), dtype), rounded(math.log(math.e - 1), dtype)
+    logs = {rounded(-2 + i / 512, dtype) for i in range(2048)}
+    biases = {rounded(-2 + i / 512, dtype) for i in range(2048)}
+
+    def error(pair: tuple[float, float]) -> float:
+        return abs(math.exp(pair[0]) * math.log1p(math.exp(pair[1])) - math.log(2))
+
+    return min(product(sorted(logs), sorted(biases)), key=error)
