@@ -1,0 +1,1 @@
+"""Measurements that need the source tree: `qgpuc bench`."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runtime.loader import load_tokens
+from runtime.transformers_engine import TransformersEngine
 from runtime.vocabulary import Token, Vocabulary
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
@@ -76,8 +77,6 @@ class ModelEngine:
     name = "transformers"
 
     def __init__(self, checkpoint: Path) -> None:
-        from runtime.transformers_engine import TransformersEngine
-
         self.checkpoint = checkpoint
         self.model = TransformersEngine(checkpoint)
 

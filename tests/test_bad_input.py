@@ -70,17 +70,13 @@ def test_unsupported_instruction(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_too_many_registers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Twenty values of a loop are live around it, each fed by all the others' sum."""
-    names = [f"v{i}" for i in range(20)]
-    declare = "\n".join(f"    int {name} = a[{i}];" for i, name in enumerate(names))
-    turn = "\n".join(
-        f"        {name} = ({name} ^ {names[i - 1]}) * {2 * i + 3};" for i, name in enumerate(names)
-    )
+    """Sixteen sums are carried around a loop, with its counter."""
+    names = [f"v{i}" for i in range(16)]
+    declare = "\n".join(f"    int {name} = {i};" for i, name in enumerate(names))
+    turn = "\n".join(f"        {name} += x + {names[i - 1]};" for i, name in enumerate(names))
     store = "\n".join(f"    a[{i}] = {name};" for i, name in enumerate(names))
-    text = (
-        "__global__ void k(int *a, int n) {\n"
-        f"{declare}\n    for (int i = 0; i < n; ++i) {{\n{turn}\n    }}\n{store}\n}}\n"
-    )
+    loop = f"    for (int i = 0; i < n; ++i) {{\n        int x = a[i];\n{turn}\n    }}\n"
+    text = f"__global__ void k(int *a, int n) {{\n{declare}\n{loop}{store}\n}}\n"
     message = compile_refused(capsys, tmp_path, "wide.cu", text)
     assert "register" in message
     assert "15" in message

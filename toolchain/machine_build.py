@@ -6,21 +6,24 @@ This list of three is the second half of the toolchain. None of it depends on a 
 import dataclasses
 import hashlib
 import os
-from functools import cache
 from pathlib import Path
 
 from toolchain.circuit_ir.evaluator import Evaluator
 from toolchain.circuit_ir.ir import Circuit
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
-from toolchain.circuit_ir.placement import place
 from toolchain.machine_spec import MachineSpec
-from toolchain.output import output_folder
+from toolchain.weights_backend.checkpoint import Progress, build_checkpoint, placed_machine
+from toolchain.weights_backend.numerics import Dtype
 
-DTYPES = ("bfloat16", "float32")
+DTYPES = tuple(dtype.value for dtype in Dtype)
 PACKAGE = Path(__file__).parent
 SOURCES = ("circuit_ir", "weights_backend", "mir/encoding.py", "mir/isa.py", "machine_spec.py")
 """Everything of this package that decides what a checkpoint holds; `runtime/vocabulary.py` does too."""
+
+
+def quiet(stage: str, done: int, count: int) -> None:
+    """Reports no progress."""
 
 
 def logical_circuit(spec: MachineSpec) -> Circuit:
@@ -28,10 +31,9 @@ def logical_circuit(spec: MachineSpec) -> Circuit:
     return build_machine(spec)
 
 
-@cache
 def placed_circuit(spec: MachineSpec) -> PlacedCircuit:
     """The same with a layer, a slot and a head for everything."""
-    return place(logical_circuit(spec), spec)
+    return placed_machine(spec)
 
 
 def placed_evaluator(spec: MachineSpec) -> Evaluator:
@@ -39,17 +41,18 @@ def placed_evaluator(spec: MachineSpec) -> Evaluator:
     return placed_circuit(spec).evaluator()
 
 
-def build_into(spec: MachineSpec, dtype: str, folder: Path) -> None:
-    """Writes the machine's checkpoint files into an existing folder."""
-    from toolchain.weights_backend.checkpoint import build_checkpoint
-
-    build_checkpoint(spec, dtype, folder)
+def build(spec: MachineSpec, dtype: str, target: Path, progress: Progress = quiet) -> None:
+    """Writes the machine's checkpoint, whole or not at all; a folder that holds something is refused."""
+    build_checkpoint(spec, Dtype(dtype), target, progress=progress)
 
 
-def build(spec: MachineSpec, dtype: str, target: Path) -> None:
-    """Writes the machine's checkpoint. The folder is whole or not there."""
-    with output_folder(target) as folder:
-        build_into(spec, dtype, folder)
+def build_beside(spec: MachineSpec, dtype: str, folder: Path, progress: Progress = quiet) -> None:
+    """Writes the checkpoint's files into a folder that already holds a program's forms."""
+    inner = folder / "checkpoint"
+    build(spec, dtype, inner, progress)
+    for path in inner.iterdir():
+        path.rename(folder / path.name)
+    inner.rmdir()
 
 
 def placed_size(spec: MachineSpec) -> str:
@@ -64,11 +67,11 @@ def cached_checkpoint(spec: MachineSpec, dtype: str) -> Path:
     return root / f"{spec.name}-{dtype}-{_fingerprint(spec, dtype)}"
 
 
-def ensure_checkpoint(spec: MachineSpec, dtype: str) -> Path:
+def ensure_checkpoint(spec: MachineSpec, dtype: str, progress: Progress = quiet) -> Path:
     """The cached checkpoint, built if it is not there."""
     folder = cached_checkpoint(spec, dtype)
     if not (folder / "config.json").exists():
-        build(spec, dtype, folder)
+        build(spec, dtype, folder, progress)
     return folder
 
 

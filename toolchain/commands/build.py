@@ -7,6 +7,7 @@ import click
 
 from toolchain import machine_build
 from toolchain.commands.options import DTYPE
+from toolchain.commands.progress import building
 from toolchain.machine_spec import load_spec
 
 
@@ -18,7 +19,8 @@ def command(machine: str, dtype: str, output: Path) -> None:
     """Build the general machine as a checkpoint that `transformers` loads as it is."""
     spec = load_spec(machine)
     begin = time.perf_counter()
-    machine_build.build(spec, dtype, output)
+    with building(f"building the {spec.name} checkpoint") as progress:
+        machine_build.build(spec, dtype, output, progress)
     size = sum(path.stat().st_size for path in output.iterdir() if path.suffix == ".safetensors")
     click.echo(f"{spec.name}: {machine_build.placed_size(spec)}")
     click.echo(f"{size / 1e6:.0f} MB of {dtype} in {output}, {time.perf_counter() - begin:.1f} s")

@@ -10,7 +10,8 @@ from runtime.arguments import parse_launch
 from runtime.launcher import ModelEngine, Program
 from runtime.levels import CIRCUIT_LEVELS, LevelReport, check_circuit, check_program
 from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
-from toolchain.commands.run import opened_engine, waiting
+from toolchain.commands.progress import waiting
+from toolchain.commands.run import opened_engine
 from toolchain.driver import Compilation, Options, compile_program
 from toolchain.machine_spec import load_spec
 

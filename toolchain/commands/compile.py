@@ -6,6 +6,7 @@ import click
 
 from toolchain import machine_build
 from toolchain.commands.options import DTYPE, KERNEL
+from toolchain.commands.progress import building
 from toolchain.driver import PIPELINE, Compilation, Options, Step, compile_program
 from toolchain.errors import CompileError
 from toolchain.machine_spec import load_spec
@@ -52,10 +53,9 @@ def command(
         for number, step in enumerate(compilation.steps[1:]):
             if dump in ("all", step.name):
                 write_dump(step, number, kernel.stem, folder)
-        if target in ("circuit", "weights"):
-            machine_build.write_circuit(options.spec, folder)
         if target == "weights":
-            machine_build.build_into(options.spec, dtype, folder)
+            with building(f"building the {options.spec.name} checkpoint") as progress:
+                machine_build.build_beside(options.spec, dtype, folder, progress)
     for name, size in compilation.sizes():
         click.echo(f"{name:8} {size}")
     click.echo(f"written to {output}")

@@ -1,7 +1,6 @@
 """qgpuc run: compile a kernel, launch it on an engine, print the arrays."""
 
 import json
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from runtime.trace import Narrator, print_trace
 from runtime.vocabulary import Token
 from toolchain import machine_build
 from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
+from toolchain.commands.progress import building, waiting
 from toolchain.driver import Compilation, Options, compile_program
 from toolchain.machine_spec import MachineSpec, load_spec
 from toolchain.output import write_file
@@ -88,18 +88,10 @@ def opened_engine(name: str, spec: MachineSpec, dtype: str, checkpoint: Path | N
     """The engine, on the given checkpoint or on the cached one, which is built if need be."""
     if name != "transformers" or checkpoint is not None:
         return open_engine(name, checkpoint)
-    with waiting(f"building the {spec.name} checkpoint, once"):
-        checkpoint = machine_build.ensure_checkpoint(spec, dtype)
+    with building(f"building the {spec.name} checkpoint, once") as progress:
+        checkpoint = machine_build.ensure_checkpoint(spec, dtype, progress)
     with waiting("loading the checkpoint"):
         return open_engine(name, checkpoint)
-
-
-def waiting(text: str) -> AbstractContextManager[object]:
-    """A spinner on stderr, only where that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def _launch(
