@@ -118,6 +118,7 @@ EXPRESSIONS = {
     "__umulhi(x, 0x80000001u)": lambda x: x * 0x80000001 >> 32,
     "(unsigned)__mulhi((int)x, 3)": lambda x: (x - 2**32 if x >> 31 else x) * 3 >> 32,
     "__byte_perm(x, 0x01020304, 0x7210)": lambda x: 0x01000000 | (x & 0xFFFFFF),
+    "__byte_perm(0x80, 0, 0x888F)": lambda x: 0x80808000,
     "__funnelshift_l(x, 5, 8)": lambda x: 5 << 8 | x >> 24,
     "__funnelshift_r(x, 5, 8)": lambda x: 5 << 24 | x >> 8,
     "__funnelshift_rc(x, 5, 99)": lambda x: 5,

@@ -135,7 +135,7 @@ QGPUC_FN int __mul24(int a, int b) { return __nvvm_mul24_i(a, b); }
 QGPUC_FN unsigned __umul24(unsigned a, unsigned b) { return __nvvm_mul24_ui(a, b); }
 QGPUC_FN unsigned __sad(int a, int b, unsigned c) { return __nvvm_sad_i(a, b, (int)c); }
 QGPUC_FN unsigned __usad(unsigned a, unsigned b, unsigned c) { return __nvvm_sad_ui(a, b, c); }
-QGPUC_FN unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s); }
+QGPUC_FN unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s & 0x7777); }
 QGPUC_FN int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
 QGPUC_FN unsigned __uhadd(unsigned a, unsigned b) { return (a & b) + ((a ^ b) >> 1); }
 #define QGPUC_SHF(NAME, PTX)                                                                             \
