@@ -17,7 +17,7 @@ from typing import Any
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, Form, form_of, read_form
 from toolchain.machine_spec import CLASSIC, MachineSpec
-from toolchain.mir import address_narrowing, cleanup, emit_rom, jump_threading, lower_ptx
+from toolchain.mir import emit_rom, lower_ptx, pipeline
 from toolchain.mir.rom import RomImage
 from toolchain.ptx_frontend import cuda, interpreter, parser, support
 from toolchain.ptx_frontend.ast import Module
@@ -71,11 +71,8 @@ PIPELINE = (
     Pass("frontend", "cuda", "ptx", _frontend),
     Pass("parse", "ptx", "ast", _parse),
     Pass("select-entry", "ast", "ast", _select_entry),
-    Pass("lower", "ast", "mir", _lower),
-    Pass("clean-up", "mir", "mir", _mir(cleanup.run)),
-    Pass("narrow-addresses", "mir", "mir", _mir(address_narrowing.run)),
-    Pass("clean-up-addresses", "mir", "mir", _mir(cleanup.run)),
-    Pass("thread-jumps", "mir", "mir", _mir(jump_threading.run)),
+    Pass(lower_ptx.PASS_NAME, "ast", "mir", _lower),
+    *(Pass(name, "mir", "mir", _mir(run)) for name, run in pipeline.PASSES),  # listed in mir/pipeline.py
     Pass("schedule", "mir", "rom", _mir(emit_rom.compile_mir)),
 )
 """Every pass, in order. `--dump-after` takes these names."""
