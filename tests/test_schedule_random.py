@@ -195,12 +195,12 @@ def check(seed: int, spec: MachineSpec, *, private: bool) -> bool:
 
 
 @pytest.mark.parametrize("spec", [NANO, CLASSIC], ids=lambda spec: spec.name)
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 1 << 30), private=st.booleans())
 def test_memory_is_what_the_mir_interpreter_says(spec: MachineSpec, seed: int, private: bool) -> None:
     check(seed, spec, private=private)
 
 
 def test_most_random_programs_fit() -> None:
-    fits = sum(check(seed, CLASSIC, private=bool(seed % 2)) for seed in range(40))
-    assert fits >= 20
+    fits = sum(check(seed, CLASSIC, private=bool(seed % 2)) for seed in range(20))
+    assert fits >= 10

@@ -17,7 +17,10 @@ from toolchain.mir.schedule import Scheduled, ScheduledBlock, schedule
 
 def compile_mir(function: Function, spec: MachineSpec) -> RomImage:
     """Layout, schedule, registers, image. Raises CompileError, naming the limit, where it does not fit."""
-    scheduled = schedule(layout(coalesce(layout(function))), spec)
+    prepared = layout(coalesce(layout(function)))
+    scheduled = schedule(prepared, spec)
+    if len(scheduled.blocks) > spec.blocks:
+        scheduled = schedule(prepared, spec, blocks_first=True)
     check_block_count(scheduled, spec)
     rom = emit_rom(function, scheduled, allocate(scheduled, spec), spec)
     verify_rom(rom, spec)

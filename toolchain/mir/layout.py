@@ -83,10 +83,14 @@ def _predecessors(blocks: Iterable[Block], label: str) -> int:
 
 
 def ordered(function: Function) -> Function:
-    """Topological order with loops in one piece, the entry first."""
+    """Topological order with loops in one piece, the entry first, and a branch's sides before their join."""
     cfg = Cfg(function)
     position = {label: index for index, label in enumerate(cfg.reverse_postorder)}
     graph = cfg.graph.subgraph(position).copy()
+    for block in function.blocks:
+        join = _join(cfg, block)
+        if join in position:
+            graph.add_edges_from((label, join) for label in _region(function, block, join) - {join})
     blocks = {block.label: block for block in function.blocks}
     return function.with_blocks([blocks[label] for label in _order(graph, position)])
 
@@ -113,13 +117,16 @@ def split_joins(function: Function) -> Iterator[str]:
     cfg = Cfg(function)
     position = {block.label: index for index, block in enumerate(function.blocks)}
     for block in function.blocks:
-        if not _may_diverge(block):
-            continue
-        join = cfg.immediate_post_dominators.get(block.label, EXIT)
-        if join == EXIT:
-            continue
-        if any(position[label] >= position[join] for label in _region(function, block, join)):
+        join = _join(cfg, block)
+        if join != EXIT and any(
+            position[label] >= position[join] for label in _region(function, block, join)
+        ):
             yield join
+
+
+def _join(cfg: Cfg, block: Block) -> str:
+    """Where lanes that this block's branch divides meet again; EXIT for nowhere, or if it divides none."""
+    return cfg.immediate_post_dominators.get(block.label, EXIT) if _may_diverge(block) else EXIT
 
 
 def _region(function: Function, block: Block, join: str) -> set[str]:

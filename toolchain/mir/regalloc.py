@@ -217,6 +217,7 @@ def _pressure_error(
     most = max(len(numbers) for numbers in together.values())
     peaks = [block for block in blocks if len(together[block.label]) == most]
     lines = sorted({line for block in peaks for line in _lines(block)})
+    lines = lines or sorted({line for block in blocks for line in _lines(block)})
     where = ", ".join(str(line) for line in lines[:4]) or f"block '{peaks[0].label}'"
     held = ", ".join(names[number - first] for number in sorted(together[peaks[0].label]))
     needed = max(most, limit + 1)

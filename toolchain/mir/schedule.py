@@ -62,27 +62,27 @@ class _Numbers:
         return self.predicates.setdefault(text, len(self.predicates))
 
 
-def schedule(function: Function, spec: MachineSpec, *, limit_pressure: bool = True) -> Scheduled:
-    """Machine blocks for every block of the function, in its block order."""
+def schedule(function: Function, spec: MachineSpec, *, blocks_first: bool = False) -> Scheduled:
+    """Machine blocks for every block of the function, in its block order; few tokens, or few blocks."""
     live = liveness.analyse(function)
     numbers = _Numbers()
     blocks: list[ScheduledBlock] = []
     for block in function.blocks:
-        dag, search, cut = _cut(block, live.after[block.label], spec, limit_pressure)
+        dag, search, cut = _cut(block, live.after[block.label], spec, blocks_first)
         blocks += _Chain(block, dag, search, cut, numbers).blocks()
     return Scheduled(tuple(blocks), tuple(numbers.registers), tuple(numbers.predicates))
 
 
 def _cut(
-    block: Block, live_out: liveness.Names, spec: MachineSpec, limit_pressure: bool
+    block: Block, live_out: liveness.Names, spec: MachineSpec, blocks_first: bool
 ) -> tuple[Dag, CutSearch, Cut]:
     """The block's cut. Where no cut respects the old values of its registers, these are copied first."""
     plain = build_dag(block, live_out)
     rewritten = [register for register in plain.outputs if any(register in n.reads for n in plain.nodes)]
-    for limit in (True, False) if limit_pressure else (False,):
+    for limit in (True, False):
         for saved in (frozenset(), frozenset(rewritten)):
             dag = build_dag(block, live_out, saved)
-            search = CutSearch(dag, spec, limit_pressure=limit)
+            search = CutSearch(dag, spec, limit_pressure=limit, blocks_first=blocks_first)
             cut = search.search()
             if cut is not None:
                 return dag, search, cut

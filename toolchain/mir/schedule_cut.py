@@ -17,6 +17,7 @@ from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
 from toolchain.mir.schedule_pack import Placement, latency, pack
 
 LONGEST_SEGMENT = 24
+NAMED_ORDERS = 4
 RANDOM_ORDERS = 24
 RANDOM_ORDER_NODES = 60
 """Blocks of more nodes get only the named orders."""
@@ -36,16 +37,18 @@ class Cut:
     segments: tuple[Segment, ...]
     tokens: int
 
-    @property
-    def cost(self) -> tuple[int, int]:
-        return (self.tokens, len(self.segments))
-
 
 class CutSearch:
-    """Finds a cut of one block. `limit_pressure` refuses cuts over which too many registers are live."""
+    """Finds a cut of one block.
 
-    def __init__(self, dag: Dag, spec: MachineSpec, *, limit_pressure: bool = True) -> None:
-        self.dag, self.spec, self.limit_pressure = dag, spec, limit_pressure
+    `limit_pressure` refuses cuts over which too many registers are live. `blocks_first` saves blocks, then
+    tokens.
+    """
+
+    def __init__(
+        self, dag: Dag, spec: MachineSpec, *, limit_pressure: bool = True, blocks_first: bool = False
+    ) -> None:
+        self.dag, self.spec, self.limit_pressure, self.blocks_first = dag, spec, limit_pressure, blocks_first
         self.packed: dict[frozenset[int], Placement | None] = {}
         self.output_registers: dict[int, list[Register]] = {}
         for register, index in dag.outputs.items():
@@ -67,13 +70,20 @@ class CutSearch:
             return Cut((), 1)
         best: Cut | None = None
         best_order: tuple[int, ...] = ()
-        for order in self.orders():
+        for number, order in enumerate(self.orders()):
+            if best is None and number == NAMED_ORDERS:
+                return None
             cut = self.cut(order, frozenset())
-            if cut is not None and (best is None or cut.cost < best.cost):
+            if cut is not None and (best is None or self.cost(cut) < self.cost(best)):
                 best, best_order = cut, order
             if best is not None and len(best.segments) == 1:
                 return best
         return None if best is None else self.with_recomputation(best, best_order)
+
+    def cost(self, cut: Cut) -> tuple[int, int]:
+        """What to make small, the more important first."""
+        blocks = len(cut.segments)
+        return (blocks, cut.tokens) if self.blocks_first else (cut.tokens, blocks)
 
     # --- Orders
 
@@ -164,7 +174,7 @@ class CutSearch:
                 segment = Segment(tuple(sorted(nodes)), placement, returns)
                 candidate = Cut((*before.segments, segment), before.tokens + tokens)
                 current = best[end]
-                if current is None or candidate.cost < current.cost:
+                if current is None or self.cost(candidate) < self.cost(current):
                     best[end] = candidate
         return best[-1]
 
@@ -287,7 +297,7 @@ class CutSearch:
             for index in sorted({i for segment in best.segments for i in segment.returns} & able - chosen):
                 for trial in ({index}, self.ancestors(index) & able):
                     cut = self.cut(order, chosen | trial)
-                    if cut is not None and cut.cost < best.cost:
+                    if cut is not None and self.cost(cut) < self.cost(best):
                         best, chosen, improved = cut, chosen | trial, True
                         break
         return best

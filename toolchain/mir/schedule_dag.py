@@ -10,6 +10,7 @@ value leaves the block, or where a store says a constant.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from toolchain.errors import SourceLocation
 from toolchain.mir.affine import add_words
@@ -66,11 +67,11 @@ class Node:
     def reads(self) -> tuple[Arg, ...]:
         return self.args if self.predicate is None else (*self.args, self.predicate)
 
-    @property
+    @cached_property
     def refs(self) -> tuple[int, ...]:
         return tuple(arg.index for arg in self.reads if isinstance(arg, Ref))
 
-    @property
+    @cached_property
     def is_flag(self) -> bool:
         return writes_predicate(self.op)
 
@@ -81,6 +82,17 @@ class Node:
     @property
     def is_store(self) -> bool:
         return self.op is MirOp.STORE
+
+    @cached_property
+    def kind(self) -> str:
+        """What kind of result it makes, for whom: alu, load, multiply, flag or store."""
+        if self.is_flag:
+            return "flag"
+        if self.is_multiply:
+            return "multiply"
+        if self.is_store:
+            return "store"
+        return "load" if self.op is Op.LOAD else "alu"
 
 
 @dataclass(frozen=True)

@@ -63,17 +63,6 @@ def readable(producer: str, issued: int, consumer: str, stage: int) -> bool:
     return source in operand_sources(stage)
 
 
-def kind(node: Node) -> str:
-    """The kind of node that `readable` knows."""
-    if node.is_flag:
-        return "flag"
-    if node.is_multiply:
-        return "multiply"
-    if node.is_store:
-        return "store"
-    return "load" if node.op is Op.LOAD else "alu"
-
-
 def deadline(node: Node) -> int:
     """The last stage that can issue the node."""
     if any(isinstance(arg, Special) for arg in node.args):
@@ -130,7 +119,8 @@ def pack(items: Sequence[Node]) -> Placement | None:
     """A place for each item, or None if none was found. Refs are indices into `items`, producers first."""
     if not _counts_fit(items):
         return None
-    for split_specials in (False, True):
+    specials = any(isinstance(arg, Special) for item in items for arg in item.args)
+    for split_specials in (False, True) if specials else (False,):
         expanded = _with_special_copies(items, split_specials)
         latest = _latest(expanded)
         if latest is None:
@@ -190,10 +180,15 @@ def _latest(items: Sequence[Node]) -> list[int] | None:
 
 def _last_issue(producer: Node, consumer: Node, latest: int) -> int:
     """The last stage to issue the producer in for a consumer no later than `latest`; -1 for none."""
+    return _last_issue_of_kinds(producer.kind, consumer.kind, deadline(producer), latest)
+
+
+@cache
+def _last_issue_of_kinds(producer: str, consumer: str, deadline: int, latest: int) -> int:
     stages = [
         issued
-        for issued in range(deadline(producer) + 1)
-        if any(readable(kind(producer), issued, kind(consumer), stage) for stage in range(latest + 1))
+        for issued in range(deadline + 1)
+        if any(readable(producer, issued, consumer, stage) for stage in range(latest + 1))
     ]
     return max(stages, default=-1)
 
@@ -249,5 +244,5 @@ def _ready(items: Sequence[Node], stages: list[int], index: int, stage: int) -> 
     if stage > deadline(item):
         return False
     return all(
-        stages[ref] >= 0 and readable(kind(items[ref]), stages[ref], kind(item), stage) for ref in item.refs
+        stages[ref] >= 0 and readable(items[ref].kind, stages[ref], item.kind, stage) for ref in item.refs
     )
