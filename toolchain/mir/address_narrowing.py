@@ -5,17 +5,29 @@
     %w = shr.u %a, 2          ->      ld.global [%i + (param.0)>>2]
     ... ld.global [%w]
 
-Contract: valid MIR in, valid MIR out; same memory, given that addresses are aligned (PTX requires it) and that array
-parameters start on a word. A register whose every definition is a multiple of four gets a *twin* beside each of its
-definitions that holds a quarter of it, modulo 2**30. Loop-carried pointers get one only if they are nothing but
-addresses, so that no loop carries both. Shifts whose results are not only addresses stay.
+Contract: valid MIR in, valid MIR out; same memory, given that addresses are aligned (PTX requires it) and
+that array parameters start on a word. A register whose every definition is a multiple of four gets a *twin*
+beside each of its definitions; a quarter of the register is the twin plus a link-time offset, modulo 2**30.
+Loop-carried pointers get one only if they are nothing but addresses, so that no loop carries both. Shifts
+whose results are not only addresses stay.
 """
 
 from dataclasses import replace
 
 from toolchain.machine_spec import MachineSpec
-from toolchain.mir.affine import constant, is_constant, number, word_address
-from toolchain.mir.ir import Block, Function, Instruction, MirOp, Operand, Predicate, Register, Value, is_value
+from toolchain.mir.affine import add_words, constant, is_constant, number, word_address
+from toolchain.mir.ir import (
+    ZERO,
+    Block,
+    Function,
+    Instruction,
+    MirOp,
+    Operand,
+    Predicate,
+    Register,
+    Value,
+    is_value,
+)
 from toolchain.mir.isa import MulOp, Op
 from toolchain.mir.rom import LinkValue
 
@@ -25,16 +37,14 @@ _BITWISE = (0x8, 0xE, 0x6)
 
 
 def run(function: Function, spec: MachineSpec) -> Function:
-    """The function with word twins and without the shifts they replace; dead byte arithmetic is left in place."""
+    """The function with word twins and without the shifts they replace; dead byte arithmetic stays."""
     return _Narrowing(function).rewritten()
 
 
 class _Narrowing:
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.pointers = {
-            f"param.{parameter.word}" for parameter in function.parameters if parameter.pointer
-        }
+        self.pointers = {f"param.{parameter.word}" for parameter in function.parameters if parameter.pointer}
         self.definitions: dict[Register, list[Instruction]] = {}
         self.uses: dict[Register, list[Instruction]] = {}
         for block in function.blocks:
@@ -47,6 +57,8 @@ class _Narrowing:
         self.addresses = {name for name in self.definitions if self._is_address(name)}
         self.words = self._narrowable()
         self.twins = self._twins()
+        self.offsets: dict[Register, LinkValue] = {}
+        self.counter = 0
 
     def _is_address(self, name: Register) -> bool:
         """A register that is always a byte address shifted right by 2, and used as nothing but an address."""
@@ -106,7 +118,10 @@ class _Narrowing:
     def _twins(self) -> dict[Register, Register]:
         """Twins of the registers that addresses need, and of what those need."""
         taken = {item.dest.name for items in self.definitions.values() for item in items if item.dest}
-        taken |= {name.name for block in self.function.blocks for item in block.instructions for name in item.uses}
+        taken |= {
+            name.name for block in self.function.blocks for item in block.instructions for name in item.uses
+        }
+        self.taken = taken
         twins: dict[Register, Register] = {}
         work = [item.operands[0] for name in sorted(self.addresses) for item in self.definitions[name]]
         while work:
@@ -129,11 +144,11 @@ class _Narrowing:
     def _block(self, block: Block) -> Block:
         body: list[Instruction] = []
         for item in block.instructions:
-            if item.dest in self.twins:
-                assert isinstance(item.dest, Register)
-                body.append(self._quarter(item, self.twins[item.dest]))
+            if isinstance(item.dest, Register) and item.dest in self.twins:
+                body += self._quarter(item, self.twins[item.dest])
             if item.dest in self.addresses and self._known(item.operands[0]):
-                body.append(replace(item, op=MirOp.MOV, operands=(self._word(item.operands[0]),)))
+                twin, offset = self._split(item.operands[0])
+                body.append(replace(item, op=Op.ADD, operands=(twin, offset)))
             else:
                 body.append(item)
         return Block(block.label, tuple(body), block.terminator)
@@ -141,28 +156,60 @@ class _Narrowing:
     def _known(self, operand: Operand) -> bool:
         return operand in self.twins or (isinstance(operand, LinkValue) and operand.shift == 0)
 
-    def _word(self, operand: Operand) -> Value:
-        """A quarter of an operand that is a multiple of four."""
+    def _split(self, operand: Operand) -> tuple[Value, LinkValue]:
+        """A quarter of an operand that is a multiple of four: a twin (or zero) plus an offset."""
         if isinstance(operand, Register):
-            return self.twins[operand]
+            return self.twins[operand], self._offset(operand)
         assert isinstance(operand, LinkValue)
         word = word_address(operand)
         assert word is not None
-        return word
+        return ZERO, word
 
-    def _quarter(self, item: Instruction, twin: Register) -> Instruction:
-        """The twin's definition beside `item`; it comes first, so that `p = add p, 4` still reads the old p."""
+    def _offset(self, name: Register) -> LinkValue:
+        """The link-time part of a quarter; only a register with a single definition has one."""
+        if name in self.offsets:
+            return self.offsets[name]
+        self.offsets[name] = ZERO
+        if len(self.definitions[name]) == 1:
+            item = self.definitions[name][0]
+            if item.op in (Op.ADD, MirOp.MOV):
+                parts = [self._split(operand)[1] for operand in item.operands]
+                total: LinkValue | None = ZERO
+                for part in parts:
+                    total = None if total is None else add_words(total, part)
+                self.offsets[name] = total or ZERO
+        return self.offsets[name]
+
+    def _quarter(self, item: Instruction, twin: Register) -> list[Instruction]:
+        """The twin's definition; it comes before `item`, so that `p = add p, 4` still reads the old p."""
+        assert isinstance(item.dest, Register)
         a, b = (*item.operands, item.operands[0])[:2]
         assert is_value(a) and is_value(b)
         if item.op is Op.SHL:
             assert isinstance(b, LinkValue)
-            return replace(item, dest=twin, operands=(a, constant(number(b) - 2)))
+            return [replace(item, dest=twin, operands=(a, constant(number(b) - 2)))]
         if item.op is MulOp.LO:
-            return replace(item, dest=twin, operands=(a, self._word(b)))
-        return replace(item, dest=twin, operands=tuple(self._word(operand) for operand in item.operands))
+            return [replace(item, dest=twin, operands=(a, self._split(b)[1]))]
+        parts = [self._split(operand) for operand in item.operands]
+        if self._offset(item.dest) != ZERO:
+            return [replace(item, dest=twin, operands=tuple(part for part, _ in parts))]
+        before: list[Instruction] = []
+        operands: list[Operand] = []
+        for part, offset in parts:
+            if part != ZERO and offset != ZERO:
+                whole = Register(self._fresh())
+                before.append(Instruction(Op.ADD, whole, (part, offset), source=item.source))
+                operands.append(whole)
+            else:
+                operands.append(part if offset == ZERO else offset)
+        return [*before, replace(item, dest=twin, operands=tuple(operands))]
+
+    def _fresh(self) -> str:
+        self.counter += 1
+        while f"w{self.counter}" in self.taken:
+            self.counter += 1
+        return f"w{self.counter}"
 
 
 def _is_quarter(item: Instruction) -> bool:
     return item.op is Op.SHR_U and item.operands[1] == constant(2)
-
-

@@ -29,7 +29,7 @@ def number(value: LinkValue) -> int:
 
 
 def normal(value: LinkValue) -> LinkValue:
-    """The one form of this value: sorted terms without zeros, addend in 0 .. 2**32 - 1, constants unshifted."""
+    """The one form of this value: sorted nonzero terms, addend in 0 .. 2**32 - 1, constants unshifted."""
     factors: dict[str, int] = {}
     for name, factor in value.terms:
         factors[name] = (factors.get(name, 0) + factor) & MASK
@@ -40,7 +40,7 @@ def normal(value: LinkValue) -> LinkValue:
 
 
 def add(a: LinkValue, b: LinkValue) -> LinkValue | None:
-    """a + b, None where it is not affine: shifted values add only to multiples of their unit, modulo 2**30."""
+    """a + b, None where it is not affine: of shifted values see `add_words`."""
     if a.shift or b.shift:
         return None
     return normal(LinkValue(a.addend + b.addend, a.terms + b.terms))

@@ -1,7 +1,7 @@
 """Removes copies by computing a value where it is going: `t = a + b; r = t` becomes `r = a + b`.
 
-Contract: valid MIR in, valid MIR out; same memory. Works inside a block, backward from each copy, where r is neither
-read nor written between the two and t is not needed beyond the block.
+Contract: valid MIR in, valid MIR out; same memory. Works inside a block, backward from each copy, where r is
+neither read nor written between the two and t is not needed beyond the block.
 """
 
 from dataclasses import replace

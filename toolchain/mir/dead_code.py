@@ -1,7 +1,7 @@
 """Removes instructions whose results nothing needs, loads included, and blocks that cannot run.
 
-Contract: valid MIR in, valid MIR out; memory after the launch is the same. A register that only feeds itself (a loop
-counter nobody reads) is dead too.
+Contract: valid MIR in, valid MIR out; memory after the launch is the same. A register that only feeds itself
+(a loop counter nobody reads) is dead too.
 """
 
 from toolchain.machine_spec import MachineSpec

@@ -32,7 +32,7 @@ VALUES: dict[Op | MulOp, Callable[[int, int], int]] = {
     MulOp.HI_U: lambda a, b: (a * b) >> 32,
     MulOp.HI_S: lambda a, b: ((signed(a) * signed(b)) >> 32) & MASK,
 }
-"""Operations that make a value of two values (the second is ignored where there is one). SEL and LOP need more."""
+"""Operations that make a value of two values, or of the first alone. SEL and LOP need more."""
 
 COMPARISONS: dict[Op, Callable[[int, int], bool]] = {
     Op.SET_EQ: lambda a, b: a == b,

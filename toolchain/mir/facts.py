@@ -1,7 +1,8 @@
 """What is known of a register at a point: the pure operation whose result it still is.
 
-`facts[r]` is an instruction such that, at this point, r equals its result on the present values of its operands. A
-forward dataflow analysis with intersection; the edge out of a branch adds that its predicate is true or false.
+`facts[r]` is an instruction such that, at this point, r equals its result on the present values of its
+operands. A forward dataflow analysis with intersection; the edge out of a branch adds that its predicate is
+true or false.
 """
 
 from dataclasses import replace

@@ -18,7 +18,7 @@ One line of text for each shape of instruction:
     %d = lop.0x8 %a, %b                 bit 2 * a + b of the table
     %d = sel %q, %a, %b                 q ? a : b
     %q = set.lt.u %a, %b                comparisons write a predicate
-    %q = plop.0x8 %q1, %q2              predicate logic, bit 2 * q1 + q2 of the table; an operand may be `true`
+    %q = plop.0x8 %q1, %q2              predicate logic, bit 2 * q1 + q2; an operand may be `true`
     %d = ld.global [%a + 3]             word (a + offset) mod 2 ** address_bits; the offset is a LinkValue
     st.global [%a + 3], %b if not %q    the guard is optional; `not` only with a guard
     branch %q, TAKEN, OTHERWISE         a target is a label, or `exit`: the lane is done
@@ -26,15 +26,15 @@ One line of text for each shape of instruction:
 
 Rules beyond the shapes (`verifier.py` checks them):
 
-- Registers hold 32 bits, predicates one. Neither is in SSA form: a name may have several definitions, and every
-  use must be defined on every path from the entry.
+- Registers hold 32 bits, predicates one. Neither is in SSA form: a name may have several definitions, and
+  every use must be defined on every path from the entry.
 - A link-time constant (`LinkValue`) or special register may stand wherever a register is read.
 - blocks[0] is the entry; nothing branches to it.
-- Instructions of a block run in order, each in all active lanes at once; stores of one instruction in lane order.
-  Memory operations keep their order: a load after a store sees it.
-- `uniform` and `narrow` describe the value an instruction defines. uniform: equal in all lanes that execute it
-  together. narrow: it fits 16 bits unsigned. A block may be split into a chain of machine blocks only if the chain is
-  laid out without gaps, so that its lanes stay together; then `uniform` stays true.
+- Instructions of a block run in order, each in all active lanes at once; stores of one instruction in lane
+  order. Memory operations keep their order: a load after a store sees it.
+- `uniform` and `narrow` describe the value an instruction defines. uniform: equal in all lanes that execute
+  it together. narrow: it fits 16 bits unsigned. A block may be split into a chain of machine blocks only if
+  the chain is laid out without gaps, so that its lanes stay together; then `uniform` stays true.
 """
 
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ TRUE = Predicate("true")
 
 @dataclass(frozen=True, order=True)
 class Special:
-    """A special register (`isa.SPECIALS`), readable anywhere here; the machine reads it in stage 0 of a block."""
+    """A special register (`isa.SPECIALS`), readable anywhere; the machine reads it in stage 0 of a block."""
 
     name: str
 
@@ -104,7 +104,7 @@ ZERO = LinkValue()
 
 @dataclass(frozen=True)
 class Instruction:
-    """One operation. `predicate` is the selector of `sel` or the guard of a store (`negated` only for the guard).
+    """One operation. `predicate` is the selector of `sel` or the guard of a store, which can be `negated`.
 
     `table` counts for lop and plop, `offset` (words) for ld.global and st.global.
     """

@@ -136,7 +136,7 @@ def _multiply_add(lowering: Lowering, item: ast.Instruction, kind: str) -> Value
 
 
 def _funnel(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    """shf.{l,r}.{wrap,clamp}: the middle of the pair b:a. Shifts by 32 give zero here, so no case is special."""
+    """shf.{l,r}.{wrap,clamp}: the middle of the pair b:a. Shifts by 32 give zero, so no case is special."""
     low, high, amount = (lowering.value(operand) for operand in item.operands[1:4])
     by: Value
     if is_constant(amount):

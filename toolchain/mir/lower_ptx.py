@@ -1,9 +1,10 @@
 """PTX to MIR: control flow, memory, parameters and special registers. Arithmetic is in lower_arithmetic.py.
 
-Parameters and launch extents become link-time constants. A 64-bit register becomes its low word: every operation
-that would need the high word is refused, so what remains (address arithmetic) is exact modulo 2**32. A memory access
-becomes `shr.u` by 2 and an access by word; address narrowing then removes the shift. Guarded arithmetic becomes
-`sel`. Registers that some path leaves undefined (LLVM's undef) are zeroed at the entry.
+Parameters and launch extents become link-time constants. A 64-bit register becomes its low word: every
+operation that would need the high word is refused, so what remains (address arithmetic) is exact modulo
+2**32. A memory access becomes `shr.u` by 2 and an access by word; address narrowing then removes the shift.
+Guarded arithmetic becomes `sel`. Registers that some path leaves undefined (LLVM's undef) are zeroed at the
+entry.
 """
 
 from dataclasses import replace
@@ -25,7 +26,6 @@ from toolchain.mir.ir import (
     MirOp,
     Operand,
     Predicate,
-    Register,
     Special,
     Value,
 )
@@ -70,7 +70,7 @@ def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
 
 
 def _used_as_pointers(function: ast.Function) -> frozenset[str]:
-    """Parameters that are loaded and then converted to global addresses (nvcc marks pointers in no other way)."""
+    """Parameters that are loaded and then used as global addresses (nvcc marks pointers in no other way)."""
     loaded: dict[str, str] = {}
     found: set[str] = set()
     for item in function.instructions:
@@ -82,9 +82,9 @@ def _used_as_pointers(function: ast.Function) -> frozenset[str]:
                 loaded[operands[0].name] = base.name
         for operand in operands[1:] if item.opcode == "cvta" else operands:
             base = operand.base if isinstance(operand, ast.Address) else operand
-            if isinstance(base, ast.Register) and base.name in loaded:
-                if item.opcode == "cvta" or isinstance(operand, ast.Address):
-                    found.add(loaded[base.name])
+            is_address = item.opcode == "cvta" or isinstance(operand, ast.Address)
+            if is_address and isinstance(base, ast.Register) and base.name in loaded:
+                found.add(loaded[base.name])
     return frozenset(found)
 
 
@@ -104,7 +104,7 @@ def with_clean_entry(function: Function) -> Function:
 def zero_undefined(function: Function) -> Function:
     """Zeroes at the entry whatever some path may read before defining it."""
     entry = function.blocks[0]
-    live = sorted(liveness.analyse(function).before[entry.label])
+    live = sorted(liveness.analyse(function).before[entry.label], key=str)
     zeros = tuple(
         Instruction(MirOp.PLOP, name, (TRUE, TRUE))
         if isinstance(name, Predicate)

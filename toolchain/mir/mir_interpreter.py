@@ -1,7 +1,7 @@
-"""Runs MIR over a launch, in the machine's execution order: the meaning of the IR, and a level to check against.
+"""Runs MIR over a launch, in the machine's execution order: the IR's meaning, and a level to check against.
 
-A block's position in the function stands for its address: of a warp's lanes, those in the first block run next.
-Thread blocks run in order, warps until all their lanes have exited (docs/MACHINE.md).
+A block's position in the function stands for its address: of a warp's lanes, those in the first block run
+next. Thread blocks run in order, warps until all their lanes have exited (docs/MACHINE.md).
 """
 
 from collections.abc import Mapping

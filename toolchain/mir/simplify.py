@@ -1,8 +1,8 @@
-"""Simplification: copies and constants propagate, operations with known operands fold, algebra shortens the rest.
+"""Simplification: copies and constants propagate, known operands fold, algebra shortens the rest.
 
-Contract: valid MIR in, valid MIR out; every register holds the same value at every point as before, except that
-addresses count modulo 2**30. Link-time arithmetic (`n - 1`, `base + 4 * c`) moves into LinkValues. Dead results
-are left for `dead_code`. The rules are in simplify_rules.py and simplify_predicates.py.
+Contract: valid MIR in, valid MIR out; every register holds the same value at every point as before, except
+that addresses count modulo 2**30. Link-time arithmetic (`n - 1`, `base + 4 * c`) moves into LinkValues. Dead
+results are left for `dead_code`. The rules are in simplify_rules.py and simplify_predicates.py.
 """
 
 from dataclasses import replace
@@ -128,5 +128,3 @@ def _terminator(terminator: Terminator, known: Facts) -> Terminator:
     if negated:
         taken, otherwise = otherwise, taken
     return _terminator(replace(terminator, predicate=predicate, taken=taken, otherwise=otherwise), known)
-
-

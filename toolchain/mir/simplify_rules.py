@@ -41,10 +41,10 @@ def simplify_value(item: Instruction, scope: Scope) -> Instruction:
         return item
     if all(is_constant(operand) for operand in item.operands):
         return _fold(item)
-    if item.op in COMMUTATIVE and isinstance(item.operands[0], LinkValue):
-        if not isinstance(item.operands[1], LinkValue):
-            a, b = item.operands
-            return replace(item, operands=(b, a))
+    first_only = isinstance(item.operands[0], LinkValue) and not isinstance(item.operands[-1], LinkValue)
+    if item.op in COMMUTATIVE and first_only:
+        a, b = item.operands
+        return replace(item, operands=(b, a))
     rule = RULES.get(item.op)
     return item if rule is None else rule(item, scope)
 
@@ -222,4 +222,3 @@ RULES: dict[object, Callable[[Instruction, Scope], Instruction]] = {
     **dict.fromkeys((Op.MIN_U, Op.MIN_S, Op.MAX_U, Op.MAX_S), _extreme),
     **dict.fromkeys(COMPARISONS, _compare),
 }
-

@@ -1,0 +1,132 @@
+"""If-conversion and tail duplication: blocks take in their successors where that saves tokens.
+
+Contract: valid MIR in, valid MIR out; same memory for kernels without data races inside a warp (lanes on
+different sides of a branch may then run together). Each step is `hyperblock.absorb`; the cost model
+(block_cost.py) accepts it. An absorbed loop body peels its first iteration, an absorbed exit becomes a
+guarded store. A block never takes in a second store, nor itself. First come whole ifs, then first iterations
+of loops, then copies of shared blocks.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir import cleanup, jump_threading, liveness, uniformity
+from toolchain.mir.block_cost import CostModel
+from toolchain.mir.cfg import Cfg
+from toolchain.mir.hyperblock import FreshNames, absorb
+from toolchain.mir.ir import Block, Function, MirOp
+
+PASS_NAME = "hyperblocks"
+
+_LARGEST = 3
+"""Machine blocks of a block that may be taken in; larger ones never pay."""
+
+
+@dataclass
+class _Search:
+    """The function so far, its cost, and the steps that do not pay (blocks are kept: their ids stay theirs)."""
+
+    function: Function
+    spec: MachineSpec
+    model: CostModel
+    cost: float
+    refused: dict[tuple[int, ...], tuple[Block, ...]] = field(default_factory=dict)
+
+    def improve(self, step: "Step") -> bool:
+        """Does the first step of a kind that pays, and cleans up after it."""
+        blocks = {block.label: block for block in self.function.blocks}
+        cfg = Cfg(self.function)
+        for label in reversed(cfg.reverse_postorder):
+            for parts, bonus in step(self, cfg, blocks, blocks[label]):
+                key = tuple(id(part) for part in parts)
+                if key in self.refused:
+                    continue
+                merged = self.absorbed(parts)
+                if merged is not None and bonus:
+                    merged = self.if_it_fits(merged, parts[0])
+                if merged is not None and self.model.cost(merged) < self.cost + bonus:
+                    self.function = jump_threading.run(cleanup.run(merged, self.spec), self.spec)
+                    self.cost = self.model.cost(self.function)
+                    return True
+                self.refused[key] = parts
+        return False
+
+    def if_it_fits(self, merged: Function, first: Block) -> Function | None:
+        """The cleaned-up function if the block that grew takes no more machine blocks than before."""
+        merged = cleanup.run(merged, self.spec)
+        grown = next((block for block in merged.blocks if block.label == first.label), None)
+        fits = grown is not None and self.model.machine_blocks(grown) <= self.model.machine_blocks(first)
+        return merged if fits else None
+
+    def absorbed(self, parts: tuple[Block, ...]) -> Function | None:
+        """The function after the first block has taken in the others, in order."""
+        stores = [sum(item.op is MirOp.STORE for item in part.instructions) for part in parts]
+        if (any(stores[1:]) and sum(stores) > 1) or any(
+            self.model.machine_blocks(part) > _LARGEST for part in parts[1:]
+        ):
+            return None
+        function, label = self.function, parts[0].label
+        for part in parts[1:]:
+            block = function.block(label)
+            taken = None if part.label not in block.successors else _absorbed(function, block, part)
+            if taken is None:
+                return None
+            function = taken
+        return function
+
+
+Step = Callable[[_Search, Cfg, dict[str, Block], Block], Iterator[tuple[tuple[Block, ...], float]]]
+"""Gives blocks to try: the first takes in the others; and what that saves beyond what the model sees."""
+
+
+def _whole_ifs(
+    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+) -> Iterator[tuple[tuple[Block, ...], float]]:
+    """Both sides of an if, or the one side there is, if nothing else leads to them."""
+    own = [blocks[label] for label in first.successors if cfg.predecessors[label] == (first.label,)]
+    if len(own) == 2 and own[0].terminator.targets == own[1].terminator.targets:
+        yield (first, *own), 0.0
+    for second in own:
+        yield (first, second), 0.0
+
+
+def _first_iterations(
+    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+) -> Iterator[tuple[tuple[Block, ...], float]]:
+    """A copy of a one-block loop that this block enters: an iteration less to run."""
+    for label in first.successors:
+        second = blocks[label]
+        if label != first.label and label in second.successors:
+            after = liveness.analyse(search.function).after[label]
+            yield (first, second), 1.0 + search.model.returned_tokens(second, after)
+
+
+def _copies(
+    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+) -> Iterator[tuple[tuple[Block, ...], float]]:
+    """A copy of any successor."""
+    for label in first.successors:
+        if label != first.label:
+            yield (first, blocks[label]), 0.0
+
+
+def run(function: Function, spec: MachineSpec) -> Function:
+    """The function after every absorption that lowers its cost, innermost blocks first."""
+    model = CostModel(spec, uniformity.uniform_registers(function))
+    search = _Search(function, spec, model, model.cost(function))
+    while any(search.improve(step) for step in (_whole_ifs, _first_iterations, _copies)):
+        pass
+    return search.function
+
+
+def _absorbed(function: Function, first: Block, second: Block) -> Function | None:
+    """The function with one absorption done and blocks that cannot run any more dropped."""
+    names = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
+    before = liveness.analyse(function).before
+    merged = absorb(first, second, before, FreshNames(names))
+    if merged is None:
+        return None
+    changed = function.with_blocks([merged if block is first else block for block in function.blocks])
+    reachable = Cfg(changed).reachable
+    return changed.with_blocks([block for block in changed.blocks if block.label in reachable])

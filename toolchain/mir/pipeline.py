@@ -1,0 +1,60 @@
+"""PTX to optimised MIR, as a list of passes. Read it from top to bottom.
+
+Each pass is a module with a PASS_NAME and one `run(function, spec) -> function`, valid MIR in and out.
+Verifying, dumping and timing belong to whoever runs the list: `observe` is called after each pass.
+"""
+
+from collections.abc import Callable
+
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir import (
+    address_narrowing,
+    cleanup,
+    hyperblocks,
+    jump_threading,
+    lower_ptx,
+    rematerialisation,
+    strength,
+    uniformity,
+    widths,
+)
+from toolchain.mir.ir import Function
+from toolchain.mir.verifier import verify
+from toolchain.ptx_frontend import ast
+
+Pass = Callable[[Function, MachineSpec], Function]
+Observer = Callable[[str, Function], None]
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    (cleanup.PASS_NAME, cleanup.run),  # copies, constants, dead code
+    (address_narrowing.PASS_NAME, address_narrowing.run),  # bytes to words
+    (strength.PASS_NAME, strength.run),  # small constant products become shifts and sums
+    (cleanup.PASS_NAME + "-2", cleanup.run),
+    (jump_threading.PASS_NAME, jump_threading.run),  # no empty blocks
+    (hyperblocks.PASS_NAME, hyperblocks.run),  # if-conversion and tail duplication, where tokens are saved
+    (rematerialisation.PASS_NAME, rematerialisation.run),  # computing again beats returning
+    (cleanup.PASS_NAME + "-3", cleanup.run),
+    (uniformity.PASS_NAME, uniformity.run),  # returned once for all lanes
+    (widths.PASS_NAME, widths.run),  # returned in one token
+)
+
+
+def optimise(function: Function, spec: MachineSpec, observe: Observer | None = None) -> Function:
+    """Runs PASSES, verifying the MIR after each."""
+    for name, run in PASSES:
+        function = run(function, spec)
+        verify(function)
+        if observe is not None:
+            observe(name, function)
+    return function
+
+
+def compile_ptx(
+    function: ast.Function, spec: MachineSpec, source_file: str = "", observe: Observer | None = None
+) -> Function:
+    """The MIR of a PTX kernel, ready to be scheduled. Raises CompileError at what the machine cannot run."""
+    lowered = lower_ptx.run(function, spec, source_file)
+    verify(lowered)
+    if observe is not None:
+        observe(lower_ptx.PASS_NAME, lowered)
+    return optimise(lowered, spec, observe)

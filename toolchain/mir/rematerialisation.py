@@ -1,0 +1,90 @@
+"""Rematerialisation: what special registers and constants can give is computed again where it is used.
+
+Contract: valid MIR in, valid MIR out; every register holds the same value wherever it is read. A value that
+outlives its block comes back as tokens, up to two a lane; an ALU slot in the block that uses it costs none. A
+register whose value is known there (facts.py) from cheap operations on constants alone is redefined at the
+start of each block that reads it, if that lowers the cost.
+"""
+
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir import dead_code, facts, liveness, uniformity
+from toolchain.mir.block_cost import CostModel
+from toolchain.mir.facts import Facts
+from toolchain.mir.ir import Block, Function, Instruction, MirOp, Operand, Predicate, Register
+from toolchain.mir.isa import MulOp, Op
+from toolchain.mir.liveness import Name
+
+PASS_NAME = "rematerialisation"
+
+CHEAP = (MirOp.MOV, Op.ADD, Op.SUB, Op.SHL, Op.SHR_U, Op.LOP, MulOp.LO)
+_DEPTH = 3
+"""Operations in a row that may be repeated."""
+
+
+def run(function: Function, spec: MachineSpec) -> Function:
+    """The function with each register recomputed where that costs less."""
+    model = CostModel(spec, uniformity.uniform_registers(function))
+    cost = model.cost(function)
+    for name in _crossing(function):
+        candidate = _recomputed(function, name, spec)
+        if candidate is None:
+            continue
+        new_cost = model.cost(candidate)
+        if new_cost < cost:
+            function, cost = candidate, new_cost
+    return function
+
+
+def _crossing(function: Function) -> list[Register]:
+    """Registers live between blocks, those defined last first: they depend on the others."""
+    live = frozenset().union(*liveness.analyse(function).after.values())
+    order = [item.dest for block in function.blocks for item in block.instructions]
+    registers = [name for name in dict.fromkeys(order) if isinstance(name, Register) and name in live]
+    return registers[::-1]
+
+
+def _recomputed(function: Function, name: Register, spec: MachineSpec) -> Function | None:
+    """The function with `name` redefined in every block that reads it from outside; None if one cannot."""
+    before = facts.analyse(function)
+    blocks: list[Block] = []
+    changed = False
+    for block in function.blocks:
+        if not _reads_first(block, name):
+            blocks.append(block)
+            continue
+        recipe = _recipe(name, before[block.label], _DEPTH)
+        if recipe is None:
+            return None
+        blocks.append(Block(block.label, (*recipe, *block.instructions), block.terminator))
+        changed = True
+    return dead_code.run(function.with_blocks(blocks), spec) if changed else None
+
+
+def _reads_first(block: Block, name: Name) -> bool:
+    """Whether a block reads the value `name` had before it."""
+    for item in block.instructions:
+        if name in item.uses:
+            return True
+        if item.dest == name:
+            return False
+    return name in liveness.terminator_uses(block)
+
+
+def _recipe(name: Register, known: Facts, depth: int) -> list[Instruction] | None:
+    """Instructions that give `name` its value again from constants and special registers."""
+    fact = known.get(name)
+    if fact is None or fact.op not in CHEAP or depth == 0:
+        return None
+    steps: list[Instruction] = []
+    for operand in fact.operands:
+        part = _part(operand, known, depth)
+        if part is None:
+            return None
+        steps += [step for step in part if step not in steps]
+    return [*steps, fact]
+
+
+def _part(operand: Operand, known: Facts, depth: int) -> list[Instruction] | None:
+    if isinstance(operand, Predicate):
+        return None
+    return _recipe(operand, known, depth - 1) if isinstance(operand, Register) else []

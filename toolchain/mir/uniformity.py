@@ -1,0 +1,160 @@
+"""Uniformity: which results are equal in all lanes that compute them together.
+
+Contract: valid MIR in, the same MIR out with `uniform` set on instructions. The claim holds for every block
+layout that keeps the machine blocks of one block together (see ir.py).
+
+A block is *converged* if any two lanes that run it have run all blocks before it together. Lanes part at a
+branch whose predicate is not uniform; one lane then runs only what one side reaches, the other what the other
+side reaches, so exactly the blocks that both reach lose convergence. In a converged block all lanes took the
+same path, and a register is uniform if all definitions that reach it are. Elsewhere lanes may come from
+different iterations or paths: then a register is uniform only if one definition reaches, and it is either
+*invariant* (made of constants and block indices alone, so always the same) or made once, by all lanes
+together.
+"""
+
+from dataclasses import dataclass, replace
+
+from toolchain.machine_spec import MachineSpec
+from toolchain.mir.cfg import Cfg
+from toolchain.mir.ir import (
+    TRUE,
+    Block,
+    Branch,
+    Function,
+    Instruction,
+    Operand,
+    Predicate,
+    Register,
+    Special,
+)
+from toolchain.mir.reaching import Definition, reaching_definitions
+
+PASS_NAME = "uniformity"
+
+UNIFORM_SPECIALS = ("ctaid.x", "ctaid.y", "ctaid.z", "warpid")
+
+
+def run(function: Function, spec: MachineSpec) -> Function:
+    """The function with `uniform` set where it is proven, and cleared elsewhere."""
+    uniform = _Analysis.of(function).uniform
+    blocks = [
+        Block(
+            block.label,
+            tuple(
+                replace(item, uniform=isinstance(item.dest, Register) and (block.label, index) in uniform)
+                for index, item in enumerate(block.instructions)
+            ),
+            block.terminator,
+        )
+        for block in function.blocks
+    ]
+    return function.with_blocks(blocks)
+
+
+def uniform_registers(function: Function) -> frozenset[Register]:
+    """Registers all of whose definitions are uniform."""
+    uniform = _Analysis.of(function).uniform
+    made: dict[Register, bool] = {}
+    for block in function.blocks:
+        for index, item in enumerate(block.instructions):
+            if isinstance(item.dest, Register):
+                made[item.dest] = made.get(item.dest, True) and (block.label, index) in uniform
+    return frozenset(name for name, all_uniform in made.items() if all_uniform)
+
+
+@dataclass
+class _Analysis:
+    """Starts from everything uniform and converged, and takes back until nothing changes."""
+
+    function: Function
+    cfg: Cfg
+    reaching: dict[str, dict[Register | Predicate, frozenset[Definition]]]
+    uniform: set[Definition]
+    invariant: set[Definition]
+    scattered: set[str]
+
+    @staticmethod
+    def of(function: Function) -> "_Analysis":
+        everything = {
+            (block.label, index)
+            for block in function.blocks
+            for index, item in enumerate(block.instructions)
+            if item.dest is not None
+        }
+        cfg = Cfg(function)
+        found = _Analysis(
+            function, cfg, reaching_definitions(function), set(everything), set(everything), set()
+        )
+        while found.step():
+            pass
+        return found
+
+    def step(self) -> bool:
+        """One sweep over the function; whether anything was taken back."""
+        size = (len(self.uniform), len(self.invariant), len(self.scattered))
+        for block in self.function.blocks:
+            if block.label not in self.cfg.reachable:
+                continue
+            local: dict[Register | Predicate, Definition] = {}
+            for index, item in enumerate(block.instructions):
+                here = (block.label, index)
+                if here in self.uniform and not self.operands_uniform(block, item, local):
+                    self.uniform.discard(here)
+                if here in self.invariant and not self.operands_invariant(block, item, local):
+                    self.invariant.discard(here)
+                if item.dest is not None:
+                    local[item.dest] = here
+            self.part(block, local)
+        return size != (len(self.uniform), len(self.invariant), len(self.scattered))
+
+    def part(self, block: Block, local: dict[Register | Predicate, Definition]) -> None:
+        """What a branch that is not uniform does to the blocks both sides reach."""
+        terminator = block.terminator
+        if not isinstance(terminator, Branch) or terminator.taken == terminator.otherwise:
+            return
+        if not self.is_uniform(block, terminator.predicate, local):
+            reach = self.cfg.reach
+            self.scattered |= reach[terminator.taken] & reach[terminator.otherwise]
+
+    def operands_uniform(
+        self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
+    ) -> bool:
+        operands = [*item.operands, *([item.predicate] if item.predicate else [])]
+        return all(self.is_uniform(block, operand, local) for operand in operands)
+
+    def is_uniform(
+        self, block: Block, operand: Operand, local: dict[Register | Predicate, Definition]
+    ) -> bool:
+        if isinstance(operand, Special):
+            return operand.name in UNIFORM_SPECIALS
+        if not isinstance(operand, Register | Predicate) or operand == TRUE:
+            return True
+        if operand in local:
+            return local[operand] in self.uniform
+        definitions = self.reaching[block.label].get(operand, frozenset())
+        if block.label not in self.scattered:
+            return definitions <= self.uniform
+        if len(definitions) != 1:
+            return False
+        (definition,) = definitions
+        made_once = definition[0] not in self.cfg.cyclic and definition[0] not in self.scattered
+        return definition in self.invariant or (made_once and definition in self.uniform)
+
+    def operands_invariant(
+        self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
+    ) -> bool:
+        """Whether an operation gives the same value whenever and wherever in a warp it runs."""
+        if item.is_memory:
+            return False
+        for operand in (*item.operands, *([item.predicate] if item.predicate else [])):
+            if isinstance(operand, Special) and operand.name not in UNIFORM_SPECIALS:
+                return False
+            if isinstance(operand, Register | Predicate) and operand != TRUE:
+                definitions = (
+                    frozenset({local[operand]})
+                    if operand in local
+                    else self.reaching[block.label].get(operand, frozenset())
+                )
+                if len(definitions) != 1 or not definitions <= self.invariant:
+                    return False
+        return True
