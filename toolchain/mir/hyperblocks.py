@@ -25,7 +25,7 @@ _LARGEST = 3
 
 @dataclass
 class _Search:
-    """The function so far, its cost, and the steps that do not pay (blocks are kept: their ids stay theirs)."""
+    """The function so far, its cost, and the steps that do not pay (blocks are kept, so ids stay theirs)."""
 
     function: Function
     spec: MachineSpec
