@@ -14,6 +14,7 @@ For a signed high half, 2**32 - b is added at digit 8 where a is negative, and l
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder, total
 from toolchain.circuit_ir.ir import Affine, Wire, affine
@@ -25,12 +26,33 @@ COLUMNS = 4 * NIBBLES
 CAPACITY = 255
 
 
-@dataclass
-class Column:
-    """Wires of one column under construction: each wire's terms and the largest value they can reach."""
+@dataclass(frozen=True)
+class Term:
+    """A partial product: which column it belongs to and the most it can add there."""
 
-    wires: list[Wire]
-    room: list[int]
+    column: int
+    most: int
+
+
+@cache
+def cells() -> tuple[tuple[Term, ...], tuple[int, ...], dict[tuple[int, int], int]]:
+    """All terms in order, the cell of each, and each cell's largest value, keyed (column, index in column).
+
+    First fit: a column takes as many cells as keep each at most CAPACITY.
+    """
+    pairs = [(i, j) for i in range(NIBBLES) for j in range(NIBBLES)]
+    terms = [Term(2 * (i + j) + half, 45) for i, j in pairs for half in range(2)]
+    corrections = [Term(2 * NIBBLES, 1), *(Term(2 * (NIBBLES + j), 15) for j in range(NIBBLES))]
+    terms += 2 * corrections
+    filled: dict[tuple[int, int], int] = {}
+    places = []
+    for term in terms:
+        index = 0
+        while filled.get((term.column, index), 0) + term.most > CAPACITY:
+            index += 1
+        filled[term.column, index] = filled.get((term.column, index), 0) + term.most
+        places.append(index)
+    return tuple(terms), tuple(places), filled
 
 
 class Multiplier:
@@ -39,75 +61,74 @@ class Multiplier:
     def __init__(self, builder: CircuitBuilder, name: str) -> None:
         self.builder = builder
         self.name = name
-        self.columns: dict[int, Column] = defaultdict(lambda: Column([], []))
-
-    def _cell(self, column: int, most: int) -> Wire:
-        """A wire of `column` with room for a term of at most `most`."""
-        cells = self.columns[column]
-        for index, room in enumerate(cells.room):
-            if room >= most:
-                cells.room[index] -= most
-                return cells.wires[index]
-        wire = self.builder.wire(f"{self.name}.c{column}.{len(cells.wires)}", high=CAPACITY)
-        cells.wires.append(wire)
-        cells.room.append(CAPACITY - most)
-        return wire
+        self.cells: dict[tuple[int, int], Wire] = {}
+        self.sums: dict[int, Affine] = {}
+        self.digits: list[Wire] = []
+        self.hexits: list[Wire] = []
+        self.adder = alu.Adder([], [], [], [])
 
     def products(self, logic: LogicBuilder, a: Sequence[Wire], b: Sequence[Wire], signed: Form) -> None:
         """Layer 1. Units: 7 a digit pair."""
-        for i, first in enumerate(a):
-            for j, second in enumerate(b):
-                low, high = self._cell(2 * (i + j), 45), self._cell(2 * (i + j) + 1, 45)
+        terms, places, filled = cells()
+        self.cells = {
+            key: self.builder.wire(f"{self.name}.c{key[0]}.{key[1]}", high=most)
+            for key, most in sorted(filled.items())
+        }
+        homes = iter([self.cells[term.column, place] for term, place in zip(terms, places, strict=True)])
+        for first in a:
+            for second in b:
+                low, high = next(homes), next(homes)
                 logic.relu(first, {low: 1}, up=second)
                 for threshold in (4, 8, 12):
                     logic.step(affine(first) - threshold, {high: 1, low: -4}, up=second)
         for sign, other in ((a[-1], b), (b[-1], a)):
             negative = affine(sign) - 8 + 16 * (affine(signed) - 1)
-            logic.step(negative, {self._cell(2 * NIBBLES, 1): 1})
-            for j, digit in enumerate(other):
-                logic.step(negative, {self._cell(2 * (NIBBLES + j), 15): 1}, up=15 - affine(digit))
+            logic.step(negative, {next(homes): 1})
+            for digit in other:
+                logic.step(negative, {next(homes): 1}, up=15 - affine(digit))
 
     def split_by_64(self, logic: LogicBuilder) -> None:
-        """Layer 2: sums[c] is the column's value d after it, as an affine form."""
+        """Layer 2: v = 64 h + l; sums[c] is the column's value after it, as an affine form."""
         sums: dict[int, list[Affine]] = defaultdict(list)
-        for column in sorted(self.columns):
-            cells = self.columns[column]
-            for index, (wire, room) in enumerate(zip(cells.wires, cells.room, strict=True)):
-                most = (CAPACITY - room) // 64
-                sums[column].append(affine(wire))
-                if not most:
-                    continue
-                high = self.builder.wire(f"{self.name}.h{column}.{index}", high=most)
-                for k in range(1, most + 1):
-                    logic.step(affine(wire) - 64 * k, {high: 1})
-                sums[column].append(affine(high) * -64)
-                sums[column + 3].append(affine(high))
+        for (column, index), wire in self.cells.items():
+            low = self.builder.wire(f"{self.name}.l{column}.{index}", high=min(63, wire.high))
+            logic.relu(wire, {low: 1})
+            sums[column].append(affine(low))
+            if wire.high < 64:
+                continue
+            high = self.builder.wire(f"{self.name}.h{column}.{index}", high=wire.high // 64)
+            for k in range(1, wire.high // 64 + 1):
+                logic.step(affine(wire) - 64 * k, {high: 1, low: -64})
+            sums[column + 3].append(affine(high))
         self.sums = {column: total(forms) for column, forms in sums.items() if column < COLUMNS}
 
     def split_by_32(self, logic: LogicBuilder) -> None:
-        """Layer 3."""
-        digits = self.builder.wires(f"{self.name}.d", COLUMNS, high=39)
-        for column, form in sorted(self.sums.items()):
-            logic.relu(form, {digits[column]: 1})
-            for k in range(1, 132 // 32 + 1):
-                outputs = {digits[column]: -32.0}
-                if column + 2 < COLUMNS:
-                    outputs[digits[column + 2]] = 2.0
-                logic.step(form - 32 * k, outputs)
-        self.digits = digits
+        """Layer 3: d = 32 h + l, and 2 h more two columns up."""
+        forms = [self.sums.get(column, Affine()) for column in range(COLUMNS)]
+        self.digits = self._split(logic, "d", forms, 32, carry_to=2, carry_weight=2)
 
     def split_by_16(self, logic: LogicBuilder) -> None:
-        """Layer 4."""
-        hexits = self.builder.wires(f"{self.name}.x", COLUMNS // 2, high=27)
-        for index, wire in enumerate(hexits):
-            pair = affine(self.digits[2 * index]) + 4 * affine(self.digits[2 * index + 1])
-            logic.relu(pair, {wire: 1})
-            for k in range(1, 195 // 16 + 1):
-                outputs = {wire: -16.0}
-                if index + 1 < len(hexits):
-                    outputs[hexits[index + 1]] = 1.0
-                logic.step(pair - 16 * k, outputs)
-        self.hexits = hexits
+        """Layer 4: pairs of columns as digits of 16, h one digit up."""
+        pairs = [affine(low) + 4 * affine(high) for low, high in zip(self.digits[::2], self.digits[1::2], strict=True)]
+        self.hexits = self._split(logic, "x", pairs, 16, carry_to=1, carry_weight=1)
+
+    def _split(
+        self, logic: LogicBuilder, name: str, forms: list[Affine], unit: int, carry_to: int, carry_weight: int
+    ) -> list[Wire]:
+        """wires[i] = forms[i] mod unit + carry_weight * (forms[i - carry_to] div unit)."""
+        tops = [int(form.range()[1]) for form in forms]
+        wires = []
+        for index, top in enumerate(tops):
+            carry = carry_weight * (tops[index - carry_to] // unit) if index >= carry_to else 0
+            wires.append(self.builder.wire(f"{self.name}.{name}{index}", high=min(top, unit - 1) + carry))
+        for index, (form, top) in enumerate(zip(forms, tops, strict=True)):
+            logic.relu(form, {wires[index]: 1})
+            for k in range(1, top // unit + 1):
+                outputs = {wires[index]: float(-unit)}
+                if index + carry_to < len(wires):
+                    outputs[wires[index + carry_to]] = float(carry_weight)
+                logic.step(form - unit * k, outputs)
+        return wires
 
     def carries(self, logic: LogicBuilder) -> None:
         """Layer 5."""
