@@ -16,7 +16,8 @@ from runtime.vocabulary import Token, Vocabulary
 from toolchain.circuit_ir.evaluator import Evaluator
 from toolchain.circuit_ir.ir import Wire
 from toolchain.driver import Compilation
-from toolchain.mir.interpreter import MachineResult
+from toolchain.errors import CompileError
+from toolchain.mir.interpreter import MachineResult, Provenance
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.ptx_frontend.interpreter import interpret
 
@@ -33,20 +34,52 @@ class LevelReport:
 
 
 def check_program(compilation: Compilation, program: Program) -> Iterator[LevelReport]:
-    """The levels of the program: PTX, MIR after every pass, ROM image. Stops after the first that differs."""
-    result = program.interpret()
+    """The levels of the program: PTX, MIR after every pass, ROM image. Stops after the first that differs.
+
+    Raises CompileError where the first level already cannot run the launch: then the kernel is at fault.
+    """
     reference: tuple[int, ...] | None = None
     for level, run in _memory_levels(compilation, program):
-        memory = run()
-        difference = None if reference is None else memory_difference(memory, reference, level, result)
+        try:
+            memory = run()
+            difference = _memory_difference(program, memory, reference, level)
+        except CompileError as fault:
+            if reference is None:
+                raise
+            difference = _fault(level, fault)
         yield LevelReport(level, difference, "memory")
         if difference is not None:
             return
         reference = memory
+    try:
+        result = program.interpret()
+    except CompileError as fault:
+        if reference is None:
+            raise
+        yield LevelReport("machine", _fault("machine", fault))
+        return
     difference = None if reference is None else memory_difference(result.memory, reference, "machine", result)
     yield LevelReport(
         "machine", difference, f"memory and {len(result.tokens)} tokens in {result.steps} blocks"
     )
+
+
+def _memory_difference(
+    program: Program, memory: tuple[int, ...], reference: tuple[int, ...] | None, level: str
+) -> Difference | None:
+    """The first wrong word, with the token that stores it where the machine interpreter gets that far."""
+    if reference is None or memory_difference(memory, reference, level) is None:
+        return None
+    try:
+        return memory_difference(memory, reference, level, program.interpret())
+    except CompileError:
+        return memory_difference(memory, reference, level)
+
+
+def _fault(level: str, fault: CompileError) -> Difference:
+    """A level that stops where the one before it ran through."""
+    place = Provenance("the fault", 0, source=fault.location)
+    return Difference(level, "the launch ends as on the level before", fault.message, place=place)
 
 
 def _memory_levels(

@@ -20,7 +20,7 @@ from toolchain.ptx_frontend.interpreter import interpret
 
 Words = tuple[int, ...]
 MACHINES = (NANO, CLASSIC)
-IN_CI_ON_CLASSIC = ("dot", "nested_branches")
+IN_CI_ON_CLASSIC = ("dot", "collatz")
 
 all_kernels = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 all_machines = pytest.mark.parametrize("spec", MACHINES, ids=lambda spec: spec.name)

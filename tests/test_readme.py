@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
+
 from bench import report
 from tests.conftest import ROOT
-from toolchain.cli import COMMANDS
+from toolchain.cli import COMMANDS, run_command
 from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import CLASSIC, NANO
 
@@ -26,6 +28,23 @@ def test_shapes_fit_the_layer_shape() -> None:
 
 def test_begins_with_demo_and_test() -> None:
     assert re.findall(r"^    make (\w+)", README, re.MULTILINE)[:2] == ["demo", "test"]
+
+
+def test_trace_is_what_the_demo_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "examples/dot.cu", "--engine", "interp", "--check"]
+    for argument in ("a=[1,2,3]", "b=[4,5,6]", "c=zeros:1", "n=3"):
+        command += ["--arg", argument]
+    assert run_command(command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    quoted = [line[4:] for line in README.splitlines() if re.match(r"    +\d+  [A-Z]+ ", line)]
+    assert len(quoted) > 5
+    assert [line for line in printed if line in quoted] == quoted
+    assert {"c = [32]", "exact"} <= set(printed)
+
+
+def test_source_is_the_example() -> None:
+    source = (ROOT / "examples" / "dot.cu").read_text().splitlines()[1:]
+    assert "\n".join(f"    {line}" for line in source) in README
 
 
 def test_commands_exist() -> None:
