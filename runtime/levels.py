@@ -42,11 +42,12 @@ def check_program(compilation: Compilation, program: Program) -> Iterator[LevelR
     for level, run in _memory_levels(compilation, program):
         try:
             memory = run()
-            difference = _memory_difference(program, memory, reference, level)
         except CompileError as fault:
             if reference is None:
                 raise
-            difference = _fault(level, fault)
+            yield LevelReport(level, _fault(level, fault))
+            return
+        difference = _memory_difference(program, memory, reference, level)
         yield LevelReport(level, difference, "memory")
         if difference is not None:
             return

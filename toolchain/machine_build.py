@@ -6,6 +6,8 @@ This list of three is the second half of the toolchain. None of it depends on a 
 import dataclasses
 import hashlib
 import os
+import shutil
+import time
 from pathlib import Path
 
 from toolchain.circuit_ir.evaluator import Evaluator
@@ -17,6 +19,7 @@ from toolchain.weights_backend.checkpoint import Progress, build_checkpoint, pla
 from toolchain.weights_backend.numerics import Dtype
 
 DTYPES = tuple(dtype.value for dtype in Dtype)
+STALE_SECONDS = 86400
 PACKAGE = Path(__file__).parent
 SOURCES = ("circuit_ir", "weights_backend", "mir/encoding.py", "mir/isa.py", "machine_spec.py")
 """Everything of this package that decides what a checkpoint holds; `runtime/vocabulary.py` does too."""
@@ -72,7 +75,15 @@ def ensure_checkpoint(spec: MachineSpec, dtype: str, progress: Progress = quiet)
     folder = cached_checkpoint(spec, dtype)
     if not (folder / "config.json").exists():
         build(spec, dtype, folder, progress)
+        _drop_stale(folder, f"{spec.name}-{dtype}-")
     return folder
+
+
+def _drop_stale(newest: Path, prefix: str) -> None:
+    """Removes this machine's checkpoints of older circuits that are a day old."""
+    for folder in newest.parent.glob(f"{prefix}*"):
+        if folder != newest and time.time() - folder.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fingerprint(spec: MachineSpec, dtype: str) -> str:
