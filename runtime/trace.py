@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from runtime.vocabulary import Kind, Token, Vocabulary
-from toolchain.errors import CompileError
 from toolchain.launch import ELEMENT_BITS, ArrayArgument, Launch
 from toolchain.machine_spec import PREDICATES, MachineSpec
 from toolchain.mir.rom import Block, RomImage
@@ -93,10 +92,3 @@ def print_trace(rom: RomImage, spec: MachineSpec, launch: Launch, tokens: Iterab
     for index, token in enumerate(tokens):
         lines.append(f"{index:5}  {vocabulary.text(token):<20} {narrator.say(token)}".rstrip())
     return "\n".join(lines) + "\n"
-
-
-def check_trace(text: str, file: str) -> str:
-    """The text of a trace file; raises CompileError where it is none."""
-    if not text.startswith(HEADER):
-        raise CompileError(f"'{file}' is not a trace", hint="traces are written by `qgpuc run --trace FILE`")
-    return text

@@ -9,6 +9,8 @@ import pytest
 from toolchain.cli import COMMANDS, run_command
 from toolchain.driver import PIPELINE
 from toolchain.forms import FORMS
+from toolchain.machine_build import ensure_checkpoint
+from toolchain.machine_spec import NANO
 
 DOT = ["examples/dot.cu", "--arg", "a=[1,2,3]", "--arg", "b=[4,5,6]", "--arg", "c=zeros:1", "--arg", "n=3"]
 ON_NANO = [*DOT, "--machine", "nano"]
@@ -85,6 +87,27 @@ def test_trace_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     assert run_command(["inspect", str(trace)]) == 0
     assert capsys.readouterr().out.count("EXEC(") == trace.read_text().count("EXEC(") > 2
+
+
+def test_inspect_golden_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["inspect", "golden/dot"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("--- ")] == [
+        "--- ptx",
+        "--- mir",
+        "--- rom",
+        "--- circuit",
+    ]
+    assert run_command(["diff", "golden/dot", "golden/saxpy"]) == 1
+
+
+def test_checkpoint_is_inspected_and_is_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(ensure_checkpoint(NANO, "bfloat16"))
+    assert run_command(["inspect", folder]) == 0
+    text = capsys.readouterr().out
+    assert "Qwen3_5ForCausalLM" in text
+    assert "model.embed_tokens.weight BF16" in text
+    assert run_command(["diff", folder, folder]) == 0
 
 
 @pytest.mark.parametrize("target", ["ptx", "mir", "rom"])

@@ -17,9 +17,8 @@ from runtime.levels import open_circuit
 from runtime.trace import print_trace
 from tests.conftest import ROOT, case_of, compiled
 from tests.kernels.cases import CASES
-from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.forms import FORMS
-from toolchain.machine_build import placed_circuit, placed_size
+from toolchain.machine_build import outline
 from toolchain.machine_spec import NANO
 
 GOLDEN = ROOT / "golden"
@@ -42,23 +41,11 @@ def circuit_trace(name: str) -> str:
     return print_trace(program.rom, NANO, launch, tokens)
 
 
-def outline(placed: PlacedCircuit) -> str:
-    """Each layer's heads and gated sums by name, and how many units it takes."""
-    lines = [f"{NANO.name}: {placed_size(NANO)}"]
-    for number, layer in enumerate(placed.layers):
-        lines.append(
-            f"layer {number}: {len(layer.heads)} heads, {layer.units} units, {len(layer.erase)} erased"
-        )
-        lines += [f"    head  {head.name}" for head in layer.heads]
-        lines += [f"    logic {logic.name}" for logic in layer.logic]
-    return "\n".join(lines) + "\n"
-
-
 def produce(name: str) -> str:
     """The text that golden/`name` must hold."""
     folder, stage = name.split("/")
     if folder == MACHINE:
-        return outline(placed_circuit(NANO))
+        return outline(NANO)
     if stage == "circuit":
         return circuit_trace(folder)
     return FORMS[stage].print(compiled(folder, NANO.name).last(stage))

@@ -11,6 +11,7 @@ import pytest
 
 from runtime.launcher import ModelEngine, Program, open_engine, run_program
 from runtime.levels import CIRCUIT_LEVELS, check_circuit
+from runtime.vocabulary import Vocabulary
 from tests.conftest import compiled
 from tests.kernels.cases import CASES, KernelCase, LaunchCase
 from toolchain.machine_build import ensure_checkpoint
@@ -96,6 +97,21 @@ def test_stock_model_on_nano_edge_values(case: KernelCase, nano_model: ModelEngi
         program = program_of(case, NANO, launch)
         difference = nano_model.prefill_check(program, program.interpret())
         assert difference is None, str(difference)
+
+
+def test_generate_with_unmodified_transformers() -> None:
+    """No code of this project between the load tokens and the launch tokens."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    case = next(case for case in CASES if case.name == "dot")
+    program = program_of(case, NANO, case.launches(NANO)[0])
+    vocabulary = Vocabulary(NANO)
+    load = [vocabulary.id(token) for token in program.load()]
+    wanted = [vocabulary.id(token) for token in program.interpret().tokens]
+    stock = AutoModelForCausalLM.from_pretrained(ensure_checkpoint(NANO, "bfloat16"), dtype="auto")
+    written = stock.generate(torch.tensor([load]), do_sample=False, max_new_tokens=2 * len(wanted))
+    assert written[0, len(load) :].tolist() == wanted
 
 
 def check_on_classic(case: KernelCase, engine: ModelEngine) -> None:

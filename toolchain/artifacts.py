@@ -6,21 +6,21 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from runtime.trace import HEADER, check_trace
+from runtime.trace import HEADER
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, form_of, read_form, read_text
 
-ORDER = [form.suffix for form in FORMS.values() if form.suffix]
+ORDER = [form.suffix for form in FORMS.values() if form.suffix] + [".circuit", ".trace"]
+"""Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
 
 
 def describe(path: Path) -> dict[str, str]:
-    """Texts by name: one for a file; for a folder, its artifacts in the order a program goes through them."""
+    """Texts by name: one for a file; for a folder, its artifacts, then its checkpoint."""
     if path.is_file():
         return {path.name: describe_file(path)}
-    texts = {}
-    for item in sorted(path.iterdir(), key=lambda item: (_rank(item), item.name)):
-        if item.suffix in ORDER:
-            texts[item.name] = describe_file(item)
+    items = [item for item in path.iterdir() if item.is_file() and _suffix(item) in ORDER]
+    items.sort(key=lambda item: (ORDER.index(_suffix(item)), item.name))
+    texts = {item.name: describe_file(item) for item in items}
     if (path / "config.json").exists():
         texts |= describe_checkpoint(path)
     if not texts:
@@ -28,8 +28,8 @@ def describe(path: Path) -> dict[str, str]:
     return texts
 
 
-def _rank(path: Path) -> int:
-    return ORDER.index(path.suffix) if path.suffix in ORDER else len(ORDER)
+def _suffix(path: Path) -> str:
+    return path.suffix or f".{path.name}"
 
 
 def describe_file(path: Path) -> str:
@@ -38,8 +38,9 @@ def describe_file(path: Path) -> str:
         return _tensors(path)
     if path.suffix == ".json":
         return json.dumps(_read_json(path), indent=2, sort_keys=True) + "\n"
-    if path.suffix not in ORDER and read_text(path).startswith(HEADER):
-        return check_trace(read_text(path), str(path))
+    text = read_text(path)
+    if text.startswith(HEADER) or _suffix(path) in (".circuit", ".trace"):
+        return text
     form = form_of(path)
     return form.print(read_form(path, form))
 

@@ -95,11 +95,11 @@ FORMS = {
 
 
 def form_of(path: Path, named: str | None = None) -> Form:
-    """The form of a file by `--from`, else by its suffix. Raises CompileError where neither says."""
+    """The form of a file by `--from`, else by its suffix or whole name. Raises CompileError where neither says."""
     if named is not None:
         return FORMS[named]
     for form in FORMS.values():
-        if form.suffix and path.suffix == form.suffix:
+        if form.suffix and form.suffix in (path.suffix, f".{path.name}"):
             return form
     suffixes = ", ".join(form.suffix for form in FORMS.values() if form.suffix)
     raise CompileError(

@@ -53,6 +53,8 @@ def command(
         for number, step in enumerate(compilation.steps[1:]):
             if dump in ("all", step.name):
                 write_dump(step, number, kernel.stem, folder)
+        if target in ("circuit", "weights"):
+            (folder / f"{options.spec.name}.circuit").write_text(machine_build.outline(options.spec))
         if target == "weights":
             with building(f"building the {options.spec.name} checkpoint") as progress:
                 machine_build.build_beside(options.spec, dtype, folder, progress)
