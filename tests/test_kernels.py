@@ -6,6 +6,7 @@ two kernels x classic           stock model, the trace checked in one prefill (a
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_generate_with_unmodified_transformers() -> None:
     vocabulary = Vocabulary(NANO)
     load = [vocabulary.id(token) for token in program.load()]
     wanted = [vocabulary.id(token) for token in program.interpret().tokens]
-    stock = AutoModelForCausalLM.from_pretrained(ensure_checkpoint(NANO, "bfloat16"), dtype="auto")
+    stock: Any = AutoModelForCausalLM.from_pretrained(ensure_checkpoint(NANO, "bfloat16"), dtype="auto")
     written = stock.generate(torch.tensor([load]), do_sample=False, max_new_tokens=2 * len(wanted))
     assert written[0, len(load) :].tolist() == wanted
 
