@@ -20,7 +20,9 @@ def checkpoint_spec(directory: Path) -> tuple[MachineSpec, StatePlace]:
     try:
         table = json.loads(path.read_text())
         if table["format"] != FORMAT:
-            raise CompileError(f"'{directory}' has checkpoint format {table['format']}; this version reads {FORMAT}")
+            raise CompileError(
+                f"'{directory}' has checkpoint format {table['format']}; this version reads {FORMAT}"
+            )
         machine = {field.name: table["machine"][field.name] for field in fields(MachineSpec)}
         return MachineSpec(**machine), StatePlace(**table["memory"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -83,7 +85,8 @@ class TransformersEngine:
         """Global memory as the recurrent state holds it after the last token."""
         assert self._cache is not None
         states = self._cache.get_recurrent_state(self._place.layer)
-        rows = states[0, self._place.head, : self.spec.memory_words, :WORD_BITS]
+        assert states is not None
+        rows = states[0, self._place.head, : self.spec.memory_words, :WORD_BITS].cpu()
         bits = (rows > STATE_UNIT / 2).long()
         return tuple(int(sum(int(bit) << i for i, bit in enumerate(row))) for row in bits)
 
@@ -105,7 +108,7 @@ class TransformersEngine:
     def _forward(self, tokens: Sequence[int], keep: int = 1):
         import torch
 
-        ids = torch.tensor([list(tokens)])
+        ids = torch.tensor([list(tokens)], device=self._model.device)
         output = self._model(input_ids=ids, cache=self._cache, use_cache=True, logits_to_keep=keep)
         return output.logits[0]
 
@@ -122,9 +125,11 @@ def _load(directory: Path):
         model = AutoModelForCausalLM.from_pretrained(directory, dtype="auto", local_files_only=True)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CompileError(f"cannot load the checkpoint '{directory}': {reason}", hint="build it again") from error
+        raise CompileError(
+            f"cannot load the checkpoint '{directory}': {reason}", hint="build it again"
+        ) from error
     if any(parameter.device.type == "meta" for parameter in model.parameters()):
         raise CompileError(f"the checkpoint '{directory}' lacks some tensors", hint="build it again")
     if torch.cuda.is_available():
-        model = model.to("cuda")
+        torch.nn.Module.cuda(model)
     return model.eval()

@@ -76,10 +76,12 @@ class CircuitBuilder:
 
     def circuit(self, inputs: Sequence[Wire], outputs: Sequence[Wire]) -> Circuit:
         """The finished circuit, without operations whose every output nobody reads."""
-        return Circuit(self.name, tuple(inputs), tuple(_live(self.operations, outputs)), tuple(outputs))
+        return Circuit(
+            self.name, tuple(inputs), tuple(live_operations(self.operations, outputs)), tuple(outputs)
+        )
 
 
-def _live(operations: list[Op], outputs: Sequence[Wire]) -> list[Op]:
+def live_operations(operations: list[Op], outputs: Sequence[Wire]) -> list[Op]:
     """Operations somebody reads, without the outputs nobody reads."""
     needed, kept = set(outputs), []
     for op in reversed(operations):
@@ -138,8 +140,10 @@ def staircase_bits(logic: LogicBuilder, form: Form, bits: dict[int, Wire], top: 
     Bit j is the alternating sum of [form >= k * 2**j], k = 1, 2, ...; the thresholds are shared by all bits.
     """
     for threshold in range(1, top + 1):
-        outputs = {
-            wire: 1.0 if (threshold >> j) & 1 else -1.0 for j, wire in bits.items() if threshold % (1 << j) == 0
-        }
-        if outputs:
-            logic.step(affine(form) - threshold, outputs)
+        logic.step(affine(form) - threshold, staircase_step(threshold, bits))
+
+
+def staircase_step(threshold: int, bits: dict[int, Wire]) -> dict[Wire, float]:
+    """What each bit changes by where an integer reaches `threshold`: the weights of one step of a staircase."""
+    changed = {j: wire for j, wire in bits.items() if threshold % (1 << j) == 0}
+    return {wire: 1.0 if threshold >> j & 1 else -1.0 for j, wire in changed.items()}

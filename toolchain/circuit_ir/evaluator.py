@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.circuit_ir.ir import Affine, Age, Circuit, Gate, Logic, Memory, Op, Rows, Wire, op_reads, op_writes
+from toolchain.circuit_ir.ir import (
+    Affine,
+    Age,
+    Circuit,
+    Gate,
+    Logic,
+    Memory,
+    Op,
+    Rows,
+    Wire,
+    op_reads,
+    op_writes,
+)
 
 REACH = 3
 """Tokens back that the convolution sees."""
@@ -130,7 +142,10 @@ class _AgeStep:
             added[self.cell] += 2.0**-self.age
 
 
-def _step(op: Op, index: Mapping[Wire, int]):
+_Step = _LogicStep | _MemoryStep | _AgeStep
+
+
+def _step(op: Op, index: Mapping[Wire, int]) -> _Step:
     match op:
         case Logic():
             return _LogicStep(op, index)
@@ -151,8 +166,12 @@ class Phase:
 class Evaluator:
     """Runs phases in order for each token. `index` gives each wire its cell (from 1), `size` the number of cells."""
 
-    def __init__(self, phases: Iterable[Phase], index: Mapping[Wire, int], size: int, outputs: Sequence[Wire]) -> None:
-        self._phases = [([_step(op, index) for op in phase.operations], list(phase.erase)) for phase in phases]
+    def __init__(
+        self, phases: Iterable[Phase], index: Mapping[Wire, int], size: int, outputs: Sequence[Wire]
+    ) -> None:
+        self._phases = [
+            ([_step(op, index) for op in phase.operations], list(phase.erase)) for phase in phases
+        ]
         self._index = index
         self._size = size
         self._outputs = [index[wire] for wire in outputs]
@@ -177,7 +196,13 @@ class Evaluator:
 
 def logical_evaluator(circuit: Circuit) -> "CheckedEvaluator":
     """An evaluator of the logical circuit that also holds every wire to its promised range."""
-    wires = sorted({*circuit.inputs, *(w for op in circuit.operations for w in (*op_reads(op), *op_writes(op)))})
+    wires = sorted(
+        {
+            *circuit.inputs,
+            *circuit.outputs,
+            *(wire for op in circuit.operations for wire in (*op_reads(op), *op_writes(op))),
+        }
+    )
     index = {wire: position + 1 for position, wire in enumerate(wires)}
     phases = [Phase((op,)) for op in circuit.operations]
     return CheckedEvaluator(phases, index, len(wires) + 1, circuit.outputs)
@@ -186,7 +211,9 @@ def logical_evaluator(circuit: Circuit) -> "CheckedEvaluator":
 class CheckedEvaluator(Evaluator):
     """An evaluator with a cell for each wire. Raises RangeError when a wire leaves its range."""
 
-    def __init__(self, phases: Iterable[Phase], index: Mapping[Wire, int], size: int, outputs: Sequence[Wire]) -> None:
+    def __init__(
+        self, phases: Iterable[Phase], index: Mapping[Wire, int], size: int, outputs: Sequence[Wire]
+    ) -> None:
         super().__init__(phases, index, size, outputs)
         self.low, self.high = np.zeros(size), np.ones(size)
         for wire, cell in index.items():

@@ -135,7 +135,7 @@ class _Interval:
 
 def _intervals(circuit: Circuit, times: dict[str, int]) -> list[_Interval]:
     """Each wire from its first write to its last read, by start."""
-    start: dict[Wire, int] = {wire: INPUT for wire in circuit.inputs}
+    start: dict[Wire, int] = dict.fromkeys(circuit.inputs, INPUT)
     end: dict[Wire, int] = dict.fromkeys(circuit.inputs, INPUT)
     for op in circuit.operations:
         for wire in op_writes(op):
@@ -144,6 +144,7 @@ def _intervals(circuit: Circuit, times: dict[str, int]) -> list[_Interval]:
             end[wire] = max(end.get(wire, INPUT), times[op.name])
     last = max(times.values()) + 1
     for wire in circuit.outputs:
+        start.setdefault(wire, last)
         end[wire] = last
     intervals = [_Interval(wire, time, end[wire]) for wire, time in start.items() if wire in end]
     return sorted(intervals, key=lambda interval: (interval.start, interval.wire.name))
@@ -181,7 +182,11 @@ def _hidden_size(intervals: list[_Interval]) -> int:
     return hidden
 
 
-def _allocate(circuit: Circuit, times: dict[str, int]):
+_Allocation = tuple[dict[Wire, int], dict[int, list[int]], int, tuple[tuple[int, int], ...]]
+"""Slot of each wire, slots erased in each MLP half-layer, hidden size, ballast."""
+
+
+def _allocate(circuit: Circuit, times: dict[str, int]) -> _Allocation:
     """Slots by linear scan, fresh ones first; a reused slot is erased in the emptiest MLP in between."""
     intervals = _intervals(circuit, times)
     hidden = _hidden_size(intervals)

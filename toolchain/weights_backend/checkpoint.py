@@ -24,6 +24,7 @@ from toolchain.weights_backend.numerics import Dtype, rounded
 SPEC_FILE = "qgpuc.json"
 FORMAT = 1
 """Version of the folder's own description."""
+MAX_TOKENS = 1 << 18
 NEVER = -100.0
 """Logit of a token that only the host writes."""
 ATTENTION_HEAD = 16
@@ -82,7 +83,7 @@ def model_config(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict
         "linear_value_head_dim": spec.head_values,
         "linear_num_key_heads": spec.heads,
         "linear_num_value_heads": spec.heads,
-        "max_position_embeddings": 262144,
+        "max_position_embeddings": MAX_TOKENS,
         "tie_word_embeddings": False,
         "eos_token_id": vocabulary.id(END),
         "bos_token_id": None,
@@ -174,7 +175,9 @@ def _write_shard(path: Path, tensors: Tensors, dtype: Dtype) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in converted.values())
 
 
-def _write_weights(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype, folder: Path, progress: Progress) -> None:
+def _write_weights(
+    spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype, folder: Path, progress: Progress
+) -> None:
     count = len(placed.layers) + 3
     index: dict[str, str] = {}
     size = 0
@@ -196,11 +199,13 @@ def _write_tokenizer(spec: MachineSpec, folder: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     vocabulary = Vocabulary(spec)
-    words = {vocabulary.text(token).replace(" ", ""): row for row, token in enumerate(vocabulary.all_tokens())}
+    tokens = enumerate(vocabulary.all_tokens())
+    words = {vocabulary.text(token).replace(" ", ""): row for row, token in tokens}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=None))  # pyright: ignore[reportArgumentType]
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # pyright: ignore[reportAttributeAccessIssue]
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 262144})
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": MAX_TOKENS}
+    _write_json(folder / "tokenizer_config.json", config)
 
 
 def _description(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict[str, object]:

@@ -186,8 +186,8 @@ def _ramps(unit: Unit, slope: int) -> list[tuple[Affine, float]]:
 
 
 def _mlp(stream: Stream, width: int, logic: Iterable[Logic], erase: Sequence[int]) -> Tensors:
-    shapes = {"gate_proj": (width, stream.hidden), "up_proj": (width, stream.hidden), "down_proj": (stream.hidden, width)}
-    gate, up, down = (np.zeros(shape, dtype=np.float32) for shape in shapes.values())
+    gate, up = (np.zeros((width, stream.hidden), dtype=np.float32) for _ in range(2))
+    down = np.zeros((stream.hidden, width), dtype=np.float32)
     number = 0
     for op in logic:
         for unit in op.units:
@@ -202,7 +202,7 @@ def _mlp(stream: Stream, width: int, logic: Iterable[Logic], erase: Sequence[int
         stream.add_constant(up[number], 1 / SHARPNESS)
         down[slot, number] = -1
         number += 1
-    return {f"mlp.{name}.weight": tensor for name, tensor in zip(shapes, (gate, up, down), strict=True)}
+    return {"mlp.gate_proj.weight": gate, "mlp.up_proj.weight": up, "mlp.down_proj.weight": down}
 
 
 def layer_tensors(spec: MachineSpec, stream: Stream, placed: PlacedCircuit, layer: Layer) -> Tensors:

@@ -7,7 +7,15 @@ resolves carries and adds the enabled operation's result into the slot's value. 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder, match, staircase_bits, total, weighted
+from toolchain.circuit_ir.builder import (
+    CircuitBuilder,
+    Form,
+    LogicBuilder,
+    match,
+    staircase_bits,
+    total,
+    weighted,
+)
 from toolchain.circuit_ir.ir import Affine, Wire, affine
 from toolchain.circuit_ir.machine.front import NIBBLE
 from toolchain.machine_spec import WORD_BITS
@@ -75,7 +83,7 @@ def resolve_sum(
     low0, low1 = adder.low0[byte], adder.low1[byte]
     for digits, line in sums:
         for digit, output in zip(digits, outputs, strict=True):
-            logic.relu(affine(digit) + FAR * (affine(line) - 1), {output: 1})
+            logic.relu(affine(digit) + 31 * (affine(line) - 1), {output: 1})
     logic.relu(affine(low0) + active - 1, {low: -16, high: 1})
     logic.relu(affine(zero) + active - 1, {high: -16})
     carry = carry_count(adder, byte) + carry_in - 2**byte + FAR * (affine(active) - 1)
@@ -190,7 +198,12 @@ def unpack_layer(builder: CircuitBuilder, logic: LogicBuilder, name: str, digits
 
 
 def bit_layer(
-    logic: LogicBuilder, a: list[Wire], b: list[Wire], lines: SlotLines, table: Sequence[Wire], result: Sequence[Wire]
+    logic: LogicBuilder,
+    a: list[Wire],
+    b: list[Wire],
+    lines: SlotLines,
+    table: Sequence[Wire],
+    result: Sequence[Wire],
 ) -> None:
     """Layer 3 of slot y: lop, shifts, popc, clz, brev on unpacked bits."""
     _lop(logic, a, b, table, result)

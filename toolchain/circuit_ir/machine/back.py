@@ -9,14 +9,30 @@
 Layers 2 to 5 run in every token, on the state that the last EXEC left.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder, match, select, total, weighted
+from runtime.vocabulary import Kind
+from toolchain.circuit_ir.builder import (
+    CircuitBuilder,
+    Form,
+    LogicBuilder,
+    match,
+    select,
+    staircase_bits,
+    total,
+)
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
-from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, _ranks, latch
+from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, lane_ranks
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, RomRow, gathered, grid_rows
 from toolchain.circuit_ir.machine.registers import NIBBLES, register_port
-from toolchain.circuit_ir.machine.stage import Results, forwarded, predicate_value, select_address, select_operand
+from toolchain.circuit_ir.machine.stage import (
+    Results,
+    forwarded,
+    predicate_value,
+    select_address,
+    select_operand,
+)
 from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS
 from toolchain.mir.isa import (
     NOTHING,
@@ -27,7 +43,6 @@ from toolchain.mir.isa import (
     return_sources,
     store_sources,
 )
-from runtime.vocabulary import Kind
 
 CTA_BIT, MEM_BIT = 12, 13
 """Raw bits that tell CTA and MEM from EXEC in the output code."""
@@ -50,6 +65,17 @@ class NextWarp:
     any: Wire
 
 
+@dataclass(frozen=True)
+class Counters:
+    """Layer 4: `lanes` has each lane's one-hot next block and `fresh` (exists, not started: it is at block 0).
+
+    below[k]: some lane's block is at most k.
+    """
+
+    lanes: list[tuple[list[Wire], Affine]]
+    below: list[Wire]
+
+
 class BackBuilder:
     """Builds the back; `run` returns the output code: 16 bits and the header bit."""
 
@@ -68,7 +94,7 @@ class BackBuilder:
         self._return_predicates()
         self._return_values()
         self._stores(branches)
-        chosen = self._next_warp(self._live_warps(branches))
+        chosen = self._next_warp(*self._live_warps(branches))
         counters = self._program_counters(branches, chosen)
         return self._token(chosen, counters)
 
@@ -77,7 +103,8 @@ class BackBuilder:
     def _branches(self) -> Branches:
         row, context = self.row, self.context
         logic = LogicBuilder("back.branch")
-        taken, stores = self.builder.wires("back.taken", len(self.lanes)), self.builder.wires("st.lane", len(self.lanes))
+        taken = self.builder.wires("back.taken", len(self.lanes))
+        stores = self.builder.wires("st.lane", len(self.lanes))
         negated, enable = row.line("st.guardneg"), row.line("st.enable")
         for lane in self.lanes:
             active = affine(context.mask[lane]) + enable - 2
@@ -97,19 +124,21 @@ class BackBuilder:
         for lane in self.lanes:
             active = affine(self.context.mask[lane])
             for index in range(PREDICATES):
-                old, code, output = self.results.file[lane][index], self.row.bits[f"p{index}"], {word[lane]: 2.0**index}
+                old, code = self.results.file[lane][index], self.row.bits[f"p{index}"]
+                output = {word[lane]: 2.0**index}
                 logic.relu(affine(old) - active, output)
                 logic.relu(match(code, 0) + old + active - 1, output)
                 for value, source in enumerate(predicate_sources(STAGES)):
                     if value:
-                        logic.relu(match(code, value) + predicate_value(self.results, source, lane) + active - 1, output)
+                        new = predicate_value(self.results, source, lane)
+                        logic.relu(match(code, value) + new + active - 1, output)
         self.builder.add(logic)
         self.said = self.builder.wires("out.pred.n", len(self.lanes), high=15)
         self._result_head("out.pred", RETURN_PREDICATES, word, self.said)
 
     # --- layer 2
 
-    def _result_head(self, name: str, code: int, stored: list[Wire], outputs: list[Wire]) -> None:
+    def _result_head(self, name: str, code: int, stored: Sequence[Form], outputs: list[Wire]) -> None:
         """Keeps an EXEC's result; read by the token before the one that says it (its next entry has `code`)."""
         read = Rows(literals=(match(self.returns.code, code) + 1,))
         values = tuple(Value(affine(wire)) for wire in stored)
@@ -124,27 +153,9 @@ class BackBuilder:
             self._result_head(f"out.{source}", index + 1, stored, outputs)
 
     def _live_warps(self, branches: Branches) -> tuple[list[Wire], list[Wire]]:
-        """Heads: one a lane for lanes that exited (row = warp, dimension = warp), one for lanes that exist."""
-        spec, context, row = self.context.spec, self.context, self.row
-        exists = self.builder.wires("lane.exists", spec.lanes * spec.warps)
-        init = (affine(context.record[Kind.INIT]), context.payload_at[2])
-        reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(exists))
-        self.builder.add(
-            Memory("lane.exists", CONSTANT_ROW, init, gathered(context, WORD_BITS)[: len(exists)], CONSTANT_ROW, reads, sink=True)
-        )
-        begins = affine(context.kind[Kind.CTA])
-        exited = [self.builder.wires(f"lane.exited.l{lane}.w", spec.warps) for lane in self.lanes]
-        for lane in self.lanes:
-            jumps = (affine(branches.taken[lane]) + row.line("exit1"), 1 - affine(branches.taken[lane]) + row.line("exit0"))
-            values = [Value(jump + match(context.warp, warp) - 1) for jump in jumps for warp in range(spec.warps)]
-            runs = 2 * begins + context.is_exec + context.mask[lane] - 1
-            outputs = tuple((wire, ((w, 1.0), (w + spec.warps, 1.0))) for w, wire in enumerate(exited[lane]))
-            self.builder.add(
-                Memory(
-                    f"lane.exited.l{lane}", Rows((*map(affine, context.warp), begins)), (runs,), tuple(values),
-                    Rows(every=2 * spec.warps), outputs, wipe=begins, anchor=begins,
-                )  # fmt: skip
-            )
+        """[some lane of the warp has not exited] for each warp, and [the lane exists] for each warp and lane."""
+        spec, exists = self.context.spec, self._existing_lanes()
+        exited = [self._exited_warps(lane, branches.taken[lane]) for lane in self.lanes]
         logic = LogicBuilder("warp.live")
         live = self.builder.wires("warp.live", spec.warps)
         for warp in range(spec.warps):
@@ -153,18 +164,50 @@ class BackBuilder:
         self.builder.add(logic)
         return live, exists
 
+    def _existing_lanes(self) -> list[Wire]:
+        """Head: INIT's bits."""
+        context = self.context
+        exists = self.builder.wires("lane.exists", context.spec.lanes * context.spec.warps)
+        enable = (affine(context.record[Kind.INIT]), context.payload_at[2])
+        values = gathered(context, WORD_BITS)[: len(exists)]
+        reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(exists))
+        self.builder.add(Memory("lane.exists", CONSTANT_ROW, enable, values, CONSTANT_ROW, reads, sink=True))
+        return exists
+
+    def _exited_warps(self, lane: int, taken: Wire) -> list[Wire]:
+        """Head: the warps whose `lane` has exited. Row = warp, dimension = warp, so that all rows are read at once."""
+        context, warps = self.context, self.context.spec.warps
+        begins = affine(context.kind[Kind.CTA])
+        jumps = affine(taken) + self.row.line("exit1"), 1 - affine(taken) + self.row.line("exit0")
+        values = [Value(jump + match(context.warp, warp) - 1) for jump in jumps for warp in range(warps)]
+        enable = 2 * begins + context.is_exec + context.mask[lane] - 1
+        exited = self.builder.wires(f"lane.exited.l{lane}.w", warps)
+        self.builder.add(
+            Memory(
+                f"lane.exited.l{lane}",
+                Rows((*map(affine, context.warp), begins)),
+                (enable,),
+                tuple(values),
+                Rows(every=2 * warps),
+                tuple((wire, ((w, 1.0), (w + warps, 1.0))) for w, wire in enumerate(exited)),
+                wipe=begins,
+                anchor=begins,
+            )
+        )
+        return exited
+
     # --- layers 2 and 3: stores
 
     def _stores(self, branches: Branches) -> None:
         """Address and data of each lane's store, then the k-th storing lane's record in head k."""
-        spec, row = self.context.spec, self.row
+        spec = self.context.spec
         address, data = self._store_operands()
-        ranks = _ranks(self.builder, "st.rank", branches.stores)
+        ranks = lane_ranks(self.builder, "st.rank", branches.stores)
         logic = LogicBuilder("st.address")
         where = [self._store_address(logic, lane, address[lane]) for lane in self.lanes]
         self.builder.add(logic)
         logic = LogicBuilder("st.compact")
-        self.stored = [self.builder.wires(f"out.store.n{part}.", 1, high=15)[0] for part in range(2 + NIBBLES)]
+        self.stored = self.builder.wires("out.store.n", 2 + NIBBLES, high=15)
         self.store_valid = self.builder.wire("out.store.valid")
         records = []
         for k in self.lanes:
@@ -180,39 +223,41 @@ class BackBuilder:
             read = Rows(literals=(affine(self.returns.next_rank[k]), affine(self.returns.code[-1])))
             reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate((*self.stored, self.store_valid)))
             values = tuple(Value(affine(wire)) for wire in record)
-            self.builder.add(Memory(f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads))
-        assert row.line("st.enable")
+            self.builder.add(
+                Memory(f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads)
+            )
 
-    def _store_operands(self):
+    def _store_operands(self) -> tuple[list[tuple[Wire, Wire]], list[list[Wire]]]:
         """Layer 1: each lane's (low digit, word) of the address, and the data's digits."""
-        row, bits = self.row, self.context.spec.address_bits
-        ports = {
-            operand: register_port(self.builder, self.context, self.returns, f"st.{operand}", row.bits[f"st.{operand}port"])
-            for operand in ("addr", "data")
-        }
+        builder, row, bits = self.builder, self.row, self.context.spec.address_bits
+        addresses, words = self._store_port("addr"), self._store_port("data")
         logic = LogicBuilder("st.select")
         address, data = [], []
         for lane in self.lanes:
-            sources = {
-                operand: [
-                    (code, ports[operand][lane] if s.kind is SourceKind.PORT else forwarded(self.results, s, lane))
-                    for code, s in enumerate(store_sources())
-                    if s != NOTHING
-                ]
-                for operand in ports
-            }
-            address.append(
-                select_address(self.builder, logic, f"st.l{lane}.address", row.bits["st.addr"], sources["addr"], bits)
-            )
-            data.append(select_operand(self.builder, logic, f"st.l{lane}.data", row.bits["st.data"], sources["data"]))
+            name, sources = f"st.l{lane}.address", self._store_sources(addresses[lane], lane)
+            address.append(select_address(builder, logic, name, row.bits["st.addr"], sources, bits))
+            name, sources = f"st.l{lane}.data", self._store_sources(words[lane], lane)
+            data.append(select_operand(builder, logic, name, row.bits["st.data"], sources))
         self.builder.add(logic)
         return address, data
+
+    def _store_port(self, operand: str) -> list[list[Wire]]:
+        register = self.row.bits[f"st.{operand}port"]
+        return register_port(self.builder, self.context, self.returns, f"st.{operand}", register)
+
+    def _store_sources(self, port: list[Wire], lane: int) -> list[tuple[int, Sequence[Form]]]:
+        """Code and digits of each source of a store's operand, `port` being its own register."""
+        return [
+            (code, port if source.kind is SourceKind.PORT else forwarded(self.results, source, lane))
+            for code, source in enumerate(store_sources())
+            if source != NOTHING
+        ]
 
     def _store_address(self, logic: LogicBuilder, lane: int, address: tuple[Wire, Wire]) -> tuple[Wire, Wire]:
         """Two digits of (address + offset) mod 2**address_bits."""
         bits = self.context.spec.address_bits
         offset_low, offset = self.row.offsets["st.offset"]
-        low, high = self.builder.wire(f"st.l{lane}.row0", high=15), self.builder.wire(f"st.l{lane}.row1", high=15)
+        low, high = self.builder.wires(f"st.l{lane}.row", 2, high=15)
         first, word = affine(address[0]) + offset_low, affine(address[1]) + offset
         logic.relu(first, {low: 1})
         logic.step(first - 16, {low: -16})
@@ -223,9 +268,8 @@ class BackBuilder:
 
     # --- layer 3
 
-    def _next_warp(self, live_and_exists: tuple[list[Wire], list[Wire]]) -> NextWarp:
+    def _next_warp(self, live: list[Wire], exists: list[Wire]) -> NextWarp:
         """The first live warp in cyclic order from the current one (from warp 0 when a thread block begins)."""
-        live, exists = live_and_exists
         spec, context = self.context.spec, self.context
         chosen = NextWarp(
             self.builder.wires("next.warp", len(context.warp)),
@@ -251,38 +295,38 @@ class BackBuilder:
 
     # --- layer 4
 
-    def _program_counters(self, branches: Branches, chosen: NextWarp):
-        """Heads: one a lane, row = warp, the lane's next block one-hot (none: not started, or exited).
-
-        Returns per lane the one-hot wires and `fresh` (exists, not started in this thread block: block 0), and
-        below[k] = [some lane's block is at most k].
-        """
-        spec, context, row = self.context.spec, self.context, self.row
-        begins = affine(context.kind[Kind.CTA])
-        blocks = range(1, spec.blocks)
-        counters = []
-        for lane in self.lanes:
-            taken = affine(branches.taken[lane])
-            values = [Value(match(row.bits["target1"], b) + taken - row.line("exit1")) for b in blocks]
-            values += [Value(match(row.bits["target0"], b) + 1 - taken - row.line("exit0")) for b in blocks]
-            values.append(Value(Affine(constant=1)))
-            onehot = [self.builder.wire(f"pc.l{lane}.b{b}") for b in blocks]
-            started = self.builder.wire(f"pc.l{lane}.started")
-            outputs = [(wire, ((i, 1.0), (i + len(blocks), 1.0))) for i, wire in enumerate(onehot)]
-            outputs.append((started, ((2 * len(blocks), 1.0),)))
-            self.builder.add(
-                Memory(
-                    f"pc.l{lane}", Rows(tuple(map(affine, context.warp))), (context.is_exec, affine(context.mask[lane])),
-                    tuple(values), Rows(tuple(map(affine, chosen.bits))), tuple(outputs), wipe=begins,
-                )  # fmt: skip
-            )
-            counters.append((onehot, affine(chosen.lanes[lane]) - started))
+    def _program_counters(self, branches: Branches, chosen: NextWarp) -> Counters:
+        counters = [self._program_counter(lane, branches.taken[lane], chosen) for lane in self.lanes]
         logic = LogicBuilder("pc.below")
-        below = self.builder.wires("pc.below", spec.blocks)
-        for block in range(spec.blocks):
-            logic.step(total(total([fresh, *onehot[:block]]) for onehot, fresh in counters) - 1, {below[block]: 1})
+        below = self.builder.wires("pc.below", self.context.spec.blocks)
+        for block, wire in enumerate(below):
+            reached = total(total([fresh, *onehot[:block]]) for onehot, fresh in counters)
+            logic.step(reached - 1, {wire: 1})
         self.builder.add(logic)
-        return counters, below
+        return Counters(counters, below)
+
+    def _program_counter(self, lane: int, taken: Wire, chosen: NextWarp) -> tuple[list[Wire], Affine]:
+        """Head: row = warp, the lane's next block one-hot (none: not started, or exited). Reads the next warp's row."""
+        context, row, jumps = self.context, self.row, affine(taken)
+        blocks = range(1, context.spec.blocks)
+        values = [Value(match(row.bits["target1"], b) + jumps - row.line("exit1")) for b in blocks]
+        values += [Value(match(row.bits["target0"], b) + 1 - jumps - row.line("exit0")) for b in blocks]
+        values.append(Value(Affine(constant=1)))
+        onehot = [self.builder.wire(f"pc.l{lane}.b{b}") for b in blocks]
+        started = self.builder.wire(f"pc.l{lane}.started")
+        places = [((i, 1.0), (i + len(blocks), 1.0)) for i in range(len(blocks))]
+        self.builder.add(
+            Memory(
+                f"pc.l{lane}",
+                Rows(tuple(map(affine, context.warp))),
+                (context.is_exec, affine(context.mask[lane])),
+                tuple(values),
+                Rows(tuple(map(affine, chosen.bits))),
+                (*zip(onehot, places, strict=True), (started, ((2 * len(blocks), 1.0),))),
+                wipe=affine(context.kind[Kind.CTA]),
+            )
+        )
+        return onehot, affine(chosen.lanes[lane]) - started
 
     def _say(self) -> tuple[list[Wire], Wire, Wire]:
         """Layer 4: the VAL or MEM word's digits; `next`: an EXEC or CTA is due instead; `memory`: it is MEM."""
@@ -308,9 +352,8 @@ class BackBuilder:
 
     # --- layer 5
 
-    def _token(self, chosen: NextWarp, counters_and_below) -> list[Wire]:
-        counters, below = counters_and_below
-        context, spec = self.context, self.context.spec
+    def _token(self, chosen: NextWarp, counters: Counters) -> list[Wire]:
+        context, spec, below = self.context, self.context.spec, counters.below
         word, due, memory = self._say()
         following, more = self._following_block()
         logic = LogicBuilder("out.token")
@@ -326,7 +369,7 @@ class BackBuilder:
         for i, wire in enumerate(chosen.bits):
             logic.relu(affine(wire) + due - 1, {bits[first + i]: 1})
         first += len(chosen.bits)
-        for lane, (onehot, fresh) in enumerate(counters):
+        for lane, (onehot, fresh) in enumerate(counters.lanes):
             for here, form in zip([fresh, *onehot], at, strict=True):
                 logic.relu(affine(here) + form + due - 2, {bits[first + lane]: 1})
         advance = affine(due) + more - chosen.any - 1
@@ -337,8 +380,6 @@ class BackBuilder:
         return [*bits, header]
 
     def _unpack(self, logic: LogicBuilder, word: list[Wire], bits: list[Wire]) -> None:
-        from toolchain.circuit_ir.builder import staircase_bits
-
         for index, digit in enumerate(word):
             staircase_bits(logic, digit, {j: bits[NIBBLE * index + j] for j in range(NIBBLE)}, 15)
 
@@ -351,11 +392,3 @@ class BackBuilder:
         reads = tuple((wire, ((3 * width + i, 1.0),)) for i, wire in enumerate((*following, more)))
         self.builder.add(Memory("cta.next", rows, enable, values[: 4 * width + 1], read, reads, sink=True))
         return following, more
-
-
-def weighted_word(digits: list[Wire]) -> Affine:
-    """Digits as one number."""
-    return weighted(digits, 16)
-
-
-__all__ = ["BackBuilder", "latch"]

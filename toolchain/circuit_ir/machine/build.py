@@ -1,15 +1,30 @@
 """`build_machine`: the whole machine as one logical circuit."""
 
+from collections.abc import Sequence
 from functools import cache
 
-from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder
+from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder
 from toolchain.circuit_ir.ir import Circuit, Wire, affine
 from toolchain.circuit_ir.machine.back import BackBuilder
 from toolchain.circuit_ir.machine.context import Context, build_context
-from toolchain.circuit_ir.machine.front import Returns, RomRow, Special, build_returns, build_specials, read_rom
+from toolchain.circuit_ir.machine.front import (
+    Returns,
+    RomRow,
+    Special,
+    build_returns,
+    build_specials,
+    read_rom,
+)
 from toolchain.circuit_ir.machine.multiplier import Multiplier
 from toolchain.circuit_ir.machine.registers import NIBBLES, predicate_file, register_port
-from toolchain.circuit_ir.machine.stage import Results, StageBuilder, StageInputs, forwarded, select_operand, stage_ports
+from toolchain.circuit_ir.machine.stage import (
+    Results,
+    StageBuilder,
+    StageInputs,
+    forwarded,
+    select_operand,
+    stage_ports,
+)
 from toolchain.machine_spec import MUL_STAGES, STAGES, MachineSpec
 from toolchain.mir.isa import NOTHING, Source, SourceKind, multiply_sources
 
@@ -24,7 +39,9 @@ class MultiplierPort:
         self.builder, self.context, self.row, self.special = builder, context, row, special
         self.results, self.stage, self.name = results, stage, f"m{stage}"
         self.ports = {
-            operand: register_port(builder, context, returns, f"{self.name}.{operand}", row.bits[f"m.port{operand}"])
+            operand: register_port(
+                builder, context, returns, f"{self.name}.{operand}", row.bits[f"m.port{operand}"]
+            )
             for operand in "ab"
         }
 
@@ -40,10 +57,15 @@ class MultiplierPort:
         for unit, (a, b) in zip(units, operands, strict=True):
             unit.products(logic, a, b, signed)
         self.builder.add(logic)
-        for layer in ("split_by_64", "split_by_32", "split_by_16", "carries"):
-            logic = LogicBuilder(f"{self.name}.{layer}")
+        for layer in (
+            Multiplier.split_by_64,
+            Multiplier.split_by_32,
+            Multiplier.split_by_16,
+            Multiplier.carries,
+        ):
+            logic = LogicBuilder(f"{self.name}.{layer.__name__}")
             for unit in units:
-                getattr(unit, layer)(logic)
+                layer(unit, logic)
             self.builder.add(logic)
         logic = LogicBuilder(f"{self.name}.resolve")
         results = [self.builder.wires(f"{self.name}.l{lane}.n", NIBBLES, high=15) for lane in lanes]
@@ -62,7 +84,7 @@ class MultiplierPort:
             self.builder, logic, f"{self.name}.l{lane}.{operand}.", self.row.bits[f"m.{operand}"], sources
         )
 
-    def _source(self, source: Source, operand: str, lane: int):
+    def _source(self, source: Source, operand: str, lane: int) -> Sequence[Form]:
         match source.kind:
             case SourceKind.PORT:
                 return self.ports[operand][lane]

@@ -6,11 +6,11 @@ age. EXEC opens a sequence of returns whose place counts through MEM records as 
 
 from dataclasses import dataclass
 
+from runtime.vocabulary import Kind, Vocabulary
 from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder, negate
 from toolchain.circuit_ir.ir import Affine, Age, Memory, Rows, Value, Wire, affine, total
 from toolchain.machine_spec import CHUNK_BITS, MachineSpec
 from toolchain.mir.isa import stage_layout
-from runtime.vocabulary import Kind, Vocabulary
 
 TOKEN_BITS = 16
 
@@ -78,9 +78,7 @@ def _ages(builder: CircuitBuilder, name: str, event: Affine, points: list[int]) 
     return over
 
 
-def _ranks(
-    builder: CircuitBuilder, name: str, enabled: list[Wire]
-) -> dict[tuple[int, int], Wire]:
+def lane_ranks(builder: CircuitBuilder, name: str, enabled: list[Wire]) -> dict[tuple[int, int], Wire]:
     """rank[k, l] = enabled[l] and exactly k enabled lanes before l: a triangle of the prefix sum, three units."""
     logic = LogicBuilder(name)
     ranks = {}
@@ -128,7 +126,13 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
     latch(builder, "ctx.record", [header], values, [*record.values(), *record_bits])
 
     thread_block = builder.wires("ctx.cta", spec.thread_blocks.bit_length() - 1)
-    latch(builder, "ctx.cta", [affine(kind[Kind.CTA])], [affine(b) for b in raw[: len(thread_block)]], thread_block)
+    latch(
+        builder,
+        "ctx.cta",
+        [affine(kind[Kind.CTA])],
+        [affine(b) for b in raw[: len(thread_block)]],
+        thread_block,
+    )
 
     over = _ages(builder, "exec", affine(kind[Kind.EXEC]), list(range(spec.max_returns + 1)))
     entry_at = {n: affine(over[n - 1]) - over[n] for n in range(1, spec.max_returns + 1)}
@@ -140,7 +144,7 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
     payload_at = {n: affine(since[n - 1]) - since[n] for n in places}
     return Context(
         spec, tuple(raw), kind, tuple(block), tuple(warp), tuple(mask), record, tuple(record_bits),
-        tuple(thread_block), entry_at, next_at, payload_at, _ranks(builder, "ctx.rank", mask),
+        tuple(thread_block), entry_at, next_at, payload_at, lane_ranks(builder, "ctx.rank", mask),
         tuple(_active_count(builder, mask)),
     )  # fmt: skip
 

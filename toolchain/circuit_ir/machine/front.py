@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runtime.vocabulary import Kind
 from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder, weighted
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
 from toolchain.circuit_ir.machine.context import TOKEN_BITS, Context
 from toolchain.machine_spec import CHUNK_BITS, RETURN_ENTRY_BITS, STAGES, WORD_BITS
 from toolchain.mir.encoding import ENTRY_HIGH, ENTRY_NARROW, ENTRY_RANK
 from toolchain.mir.isa import stage_layout, terminator_layout
-from runtime.vocabulary import Kind
 
 NIBBLE = 4
 CODE_BITS = 5
@@ -70,7 +70,10 @@ def _return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
 
 
 def build_returns(builder: CircuitBuilder, context: Context) -> Returns:
-    """Layer 2: the table row, and by age alone the current entry and the next: AND gates of one age and one bit."""
+    """Layer 2: the table row, and by age alone the current entry and the next: ANDs of one age and one bit.
+
+    Steps, not relus: they take the age counter's rounding away.
+    """
     spec = context.spec
     bits = _return_table(builder, context)
     returns = _return_wires(builder, context)
@@ -81,19 +84,19 @@ def build_returns(builder: CircuitBuilder, context: Context) -> Returns:
         high, narrow, special = entry[ENTRY_HIGH], entry[ENTRY_NARROW], entry[CODE_BITS - 1]
         here, following = context.entry_at[index], context.next_at[index]
         for wire, bit in zip(returns.register, entry[REGISTER_AT:], strict=False):
-            logic.relu(here + bit - 1, {wire: 1})
-        logic.relu(here - high - narrow - special, {returns.low: 1})
-        logic.relu(here + high - 1, {returns.high: 1})
-        logic.relu(here + narrow - 1, {returns.narrow: 1})
-        logic.relu(here + special - entry[0] - entry[1] - 1, {returns.predicates: 1})
+            logic.step(here + bit - 2, {wire: 1})
+        logic.step(here - high - narrow - special - 1, {returns.low: 1})
+        logic.step(here + high - 2, {returns.high: 1})
+        logic.step(here + narrow - 2, {returns.narrow: 1})
+        logic.step(here + special - entry[0] - entry[1] - 2, {returns.predicates: 1})
         for (k, lane), ranked in context.rank.items():
-            logic.relu(here + rank[k] + ranked - 2, {returns.lane[lane]: 1})
+            logic.step(here + rank[k] + ranked - 3, {returns.lane[lane]: 1})
         for wire, bit in zip(returns.code, entry[:CODE_BITS], strict=True):
-            logic.relu(following + bit - 1, {wire: 1})
-        logic.relu(following + high - 1, {returns.next_high: 1})
+            logic.step(following + bit - 2, {wire: 1})
+        logic.step(following + high - 2, {returns.next_high: 1})
         for k, wire in enumerate(returns.next_rank):
             uniform = affine(rank[0]) if k else Affine()
-            logic.relu(following + rank[k] - uniform - 1, {wire: 1})
+            logic.step(following + rank[k] - uniform - 2, {wire: 1})
     builder.add(logic)
     lanes = LogicBuilder("ret.nextlane")
     for (k, lane), ranked in context.rank.items():
@@ -104,10 +107,12 @@ def build_returns(builder: CircuitBuilder, context: Context) -> Returns:
 
 def _return_wires(builder: CircuitBuilder, context: Context) -> Returns:
     spec = context.spec
-    flags = [builder.wire(f"ret.{name}") for name in ("low", "high", "narrow", "predicates")]
     return Returns(
         tuple(builder.wires("ret.register", spec.registers.bit_length() - 1)),
-        *flags,
+        builder.wire("ret.low"),
+        builder.wire("ret.high"),
+        builder.wire("ret.narrow"),
+        builder.wire("ret.predicates"),
         tuple(builder.wires("ret.lane", spec.lanes)),
         tuple(builder.wires("next.code", CODE_BITS)),
         builder.wire("next.high"),
@@ -143,7 +148,12 @@ def read_rom(builder: CircuitBuilder, context: Context, row: int) -> RomRow:
 
 
 def _rom_chunk(
-    builder: CircuitBuilder, context: Context, row: int, chunk: int, fields: tuple[tuple[str, int], ...], result: RomRow
+    builder: CircuitBuilder,
+    context: Context,
+    row: int,
+    chunk: int,
+    fields: tuple[tuple[str, int], ...],
+    result: RomRow,
 ) -> Memory:
     outputs: list[tuple[Wire, tuple[tuple[int, float], ...]]] = []
     position = 0
@@ -154,7 +164,10 @@ def _rom_chunk(
             outputs += zip(wires, nibbles(position, width), strict=True)
             result.words[name] = tuple(wires)
         elif name.endswith(".offset"):
-            low, whole = builder.wire(label + "low", high=15), builder.wire(label + "all", high=(1 << width) - 1)
+            low, whole = (
+                builder.wire(label + "low", high=15),
+                builder.wire(label + "all", high=(1 << width) - 1),
+            )
             outputs.append((low, nibbles(position, NIBBLE)[0]))
             outputs.append((whole, tuple((position + i, float(2**i)) for i in range(width))))
             result.offsets[name] = (low, whole)
@@ -166,7 +179,11 @@ def _rom_chunk(
     block_bits = len(context.block)
     row_bits = context.record_bits[block_bits : block_bits + 3]
     is_row = [affine(bit) if row >> i & 1 else 1 - affine(bit) for i, bit in enumerate(row_bits)]
-    enable = (affine(context.record[Kind.PROG]), *is_row, context.payload_at[CHUNK_BITS // TOKEN_BITS * (chunk + 1)])
+    enable = (
+        affine(context.record[Kind.PROG]),
+        *is_row,
+        context.payload_at[CHUNK_BITS // TOKEN_BITS * (chunk + 1)],
+    )
     return Memory(
         f"rom{row}.chunk{chunk}",
         Rows(tuple(affine(bit) for bit in context.record_bits[:block_bits])),
@@ -184,7 +201,7 @@ Special = Callable[[str, int], list[Affine]]
 def build_specials(builder: CircuitBuilder, context: Context) -> Special:
     """Special registers on EXEC tokens. Returns special(name, lane) -> nibbles, low first."""
     spec = context.spec
-    warp_values: dict[str, list[Wire]] = {}
+    warp_values: dict[tuple[str, int], list[Wire]] = {}
     outputs: list[tuple[Wire, tuple[tuple[int, float], ...]]] = []
     for lane in range(spec.lanes):
         for axis, name in enumerate("xyz"):

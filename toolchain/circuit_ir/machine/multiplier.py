@@ -109,7 +109,10 @@ class Multiplier:
 
     def split_by_16(self, logic: LogicBuilder) -> None:
         """Layer 4: pairs of columns as digits of 16, h one digit up."""
-        pairs = [affine(low) + 4 * affine(high) for low, high in zip(self.digits[::2], self.digits[1::2], strict=True)]
+        pairs = [
+            affine(low) + 4 * affine(high)
+            for low, high in zip(self.digits[::2], self.digits[1::2], strict=True)
+        ]
         self.hexits = self._split(logic, "x", pairs, 16, carry_to=1, carry_weight=1)
 
     def _split(

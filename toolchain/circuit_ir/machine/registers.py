@@ -1,11 +1,11 @@
 """Register file, predicate file and memory ports: heads that every stage owns a copy of, all written alike."""
 
+from runtime.vocabulary import Kind
 from toolchain.circuit_ir.builder import CircuitBuilder
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
 from toolchain.circuit_ir.machine.context import TOKEN_BITS, Context
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, nibbles
 from toolchain.machine_spec import PREDICATES, WORD_BITS
-from runtime.vocabulary import Kind
 
 NIBBLES = WORD_BITS // NIBBLE
 

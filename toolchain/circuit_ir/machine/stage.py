@@ -3,20 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder, match, select, staircase_bits
+from toolchain.circuit_ir.builder import (
+    CircuitBuilder,
+    Form,
+    LogicBuilder,
+    match,
+    select,
+    staircase_bits,
+    staircase_step,
+)
 from toolchain.circuit_ir.ir import Affine, Wire, affine
 from toolchain.circuit_ir.machine import alu
 from toolchain.circuit_ir.machine.context import Context
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, RomRow, Special
 from toolchain.circuit_ir.machine.registers import NIBBLES, load_port, register_port
-from toolchain.machine_spec import PREDICATES
 from toolchain.mir.isa import (
     ALU_SLOTS,
     EXTREME_SLOTS,
     LOAD_SLOTS,
-    PORTS,
-    PREDICATE_SLOTS,
     NOTHING,
+    PORTS,
     PredicateSource,
     Source,
     SourceKind,
@@ -128,18 +134,27 @@ def select_predicate(
 
 
 def add_address(
-    builder: CircuitBuilder, logic: LogicBuilder, name: str, address: tuple[Wire, Wire], offset: tuple[Wire, Wire], bits: int
-) -> list[Wire]:
-    """Bits of (address + offset) mod 2**bits: the low digit's from its own sum, the others at multiples of 16."""
-    wires = builder.wires(name, bits)
+    logic: LogicBuilder, address: tuple[Wire, Wire], offset: tuple[Wire, Wire], wires: Sequence[Wire]
+) -> None:
+    """wires += low bits of the sum: the low digit's from its own sum, the others at multiples of 16."""
+    bits = len(wires)
     low, word = (affine(part) + shift for part, shift in zip(address, offset, strict=True))
     staircase_bits(logic, low, dict(enumerate(wires[:NIBBLE])), 30)
     for step in range(1, (2 * ((1 << bits) - 1)) // 16 + 1):
-        outputs = {
-            wire: 1.0 if step >> j & 1 else -1.0 for j, wire in enumerate(wires[NIBBLE:]) if step % (1 << j) == 0
-        }
-        logic.step(word - 16 * step, outputs)
-    return wires
+        logic.step(word - 16 * step, staircase_step(step, dict(enumerate(wires[NIBBLE:]))))
+
+
+Operands = dict[tuple[str, int], tuple[list[Wire], list[Wire]]]
+"""By slot and lane: digits of a and b."""
+
+
+@dataclass(frozen=True)
+class SecondLayer:
+    """By slot and lane: carries and signs; bits of slot y's operands, by lane; word addresses of loads."""
+
+    compared: dict[tuple[str, int], alu.Compared]
+    bits: dict[int, tuple[list[Wire], list[Wire]]]
+    addresses: dict[tuple[str, int], list[Wire]]
 
 
 class StageBuilder:
@@ -150,15 +165,16 @@ class StageBuilder:
         self.context = context
         self.inputs = inputs
         self.name = f"s{inputs.index}"
+        self.addresses: dict[tuple[str, int], tuple[Wire, Wire]] = {}
 
     def run(self) -> None:
         """Layer 1 selects, layer 2 prepares, loads read, layer 3 resolves."""
         operands = self._operands()
         predicates = self._slot_predicates()
         logic_operands = self._logic_operands()
-        compared, unpacked, addresses = self._second_layer(operands)
-        loaded = self._loads(addresses)
-        self._third_layer(operands, predicates, compared, unpacked, loaded)
+        second = self._second_layer(operands)
+        loaded = self._loads(second.addresses)
+        self._third_layer(operands, predicates, second, loaded)
         self._predicate_logic(logic_operands)
 
     def _lanes(self) -> range:
@@ -168,26 +184,23 @@ class StageBuilder:
         sources = operand_sources(self.inputs.index)
         return [(code, self.inputs.source(s, lane)) for code, s in enumerate(sources) if s != NOTHING]
 
-    def _operands(self) -> dict[tuple[str, int], tuple[list[Wire], list[Wire]]]:
+    def _operands(self) -> Operands:
         row, bits = self.inputs.row, self.context.spec.address_bits
-        self.addresses: dict[tuple[str, int], tuple[Wire, Wire]] = {}
-        operands = {}
+        operands: Operands = {}
         for slot in ALU_SLOTS:
             logic = LogicBuilder(f"{self.name}.{slot}.select")
             for lane in self._lanes():
                 sources = self._sources(lane)
                 label = f"{self.name}.{slot}.l{lane}"
-                a, b = (
-                    select_operand(
-                        self.builder, logic, f"{label}.{operand}", row.bits[f"{slot}.{operand}"], sources
-                    )
-                    for operand in "ab"
+                code = row.bits[f"{slot}.a"], row.bits[f"{slot}.b"]
+                operands[slot, lane] = (
+                    select_operand(self.builder, logic, f"{label}.a", code[0], sources),
+                    select_operand(self.builder, logic, f"{label}.b", code[1], sources),
                 )
-                operands[slot, lane] = (a, b)
                 if slot in LOAD_SLOTS:
-                    self.addresses[slot, lane] = select_address(
-                        self.builder, logic, f"{label}.address", row.bits[f"{slot}.a"], sources, bits
-                    )
+                    name = f"{label}.address"
+                    address = select_address(self.builder, logic, name, code[0], sources, bits)
+                    self.addresses[slot, lane] = address
             self.builder.add(logic)
         return operands
 
@@ -214,27 +227,28 @@ class StageBuilder:
         self.builder.add(logic)
         return pairs
 
-    def _second_layer(self, operands):
+    def _second_layer(self, operands: Operands) -> SecondLayer:
         row, spec = self.inputs.row, self.context.spec
-        compared, unpacked, addresses = {}, {}, {}
+        compared: dict[tuple[str, int], alu.Compared] = {}
+        unpacked: dict[int, tuple[list[Wire], list[Wire]]] = {}
+        addresses: dict[tuple[str, int], list[Wire]] = {}
         for slot in ALU_SLOTS:
             logic = LogicBuilder(f"{self.name}.{slot}.prepare")
             for lane in self._lanes():
                 a, b = operands[slot, lane]
                 label = f"{self.name}.{slot}.l{lane}"
-                compared[slot, lane] = alu.compare_layer(self.builder, logic, label, a, b, row.line(f"{slot}.sub"))
+                compared[slot, lane] = alu.compare_layer(
+                    self.builder, logic, label, a, b, row.line(f"{slot}.sub")
+                )
                 if slot == "y":
-                    unpacked[lane] = tuple(
-                        alu.unpack_layer(self.builder, logic, f"{label}.{operand}bit", digits)
-                        for operand, digits in (("a", a), ("b", b))
-                    )
+                    a_bits = alu.unpack_layer(self.builder, logic, f"{label}.abit", a)
+                    unpacked[lane] = a_bits, alu.unpack_layer(self.builder, logic, f"{label}.bbit", b)
                 if slot in LOAD_SLOTS:
-                    addresses[slot, lane] = add_address(
-                        self.builder, logic, f"{label}.row", self.addresses[slot, lane],
-                        row.offsets[f"{slot}.offset"], spec.address_bits,
-                    )  # fmt: skip
+                    addresses[slot, lane] = self.builder.wires(f"{label}.row", spec.address_bits)
+                    offset = row.offsets[f"{slot}.offset"]
+                    add_address(logic, self.addresses[slot, lane], offset, addresses[slot, lane])
             self.builder.add(logic)
-        return compared, unpacked, addresses
+        return SecondLayer(compared, unpacked, addresses)
 
     def _loads(self, addresses: dict[tuple[str, int], list[Wire]]) -> dict[tuple[str, int], list[Wire]]:
         loaded = {}
@@ -247,7 +261,13 @@ class StageBuilder:
             self.inputs.results.loaded[self.inputs.index, slot] = lanes
         return loaded
 
-    def _third_layer(self, operands, predicates, compared, unpacked, loaded) -> None:
+    def _third_layer(
+        self,
+        operands: Operands,
+        predicates: dict[tuple[str, int], Wire],
+        second: SecondLayer,
+        loaded: dict[tuple[str, int], list[Wire]],
+    ) -> None:
         index, results, row = self.inputs.index, self.inputs.results, self.inputs.row
         for slot in ALU_SLOTS:
             logic = LogicBuilder(f"{self.name}.{slot}.result")
@@ -256,15 +276,16 @@ class StageBuilder:
                 label = f"t{index}.{slot}.l{lane}"
                 result = self.builder.wires(f"{label}.n", NIBBLES, high=15)
                 flag = self.builder.wire(f"q{index}.{slot}.l{lane}")
-                a, b = operands[slot, lane]
+                (a, b), compared = operands[slot, lane], second.compared[slot, lane]
                 lines = alu.SlotLines(self._lines(slot), predicates[slot, lane])
-                alu.sum_layer(logic, compared[slot, lane], a, b, lines, result)
-                alu.compare_results(logic, compared[slot, lane], lines, flag)
+                alu.sum_layer(logic, compared, a, b, lines, result)
+                alu.compare_results(logic, compared, lines, flag)
                 if slot in EXTREME_SLOTS:
-                    alu.extreme_layer(logic, compared[slot, lane], a, b, lines, result)
+                    alu.extreme_layer(logic, compared, a, b, lines, result)
                 alu.select_layer(logic, a, b, lines, result)
                 if slot == "y":
-                    alu.bit_layer(logic, *unpacked[lane], lines, row.bits["y.table"], result)
+                    a_bits, b_bits = second.bits[lane]
+                    alu.bit_layer(logic, a_bits, b_bits, lines, row.bits["y.table"], result)
                 for wire, word in zip(result, loaded.get((slot, lane), []), strict=False):
                     logic.relu(word, {wire: 1})
                 values.append(result)
@@ -274,8 +295,8 @@ class StageBuilder:
 
     def _lines(self, slot: str) -> dict[str, Wire]:
         bits = self.inputs.row.bits
-        names = [name.removeprefix(f"{slot}.") for name, wires in bits.items() if name.startswith(f"{slot}.") and len(wires) == 1]
-        return {name: bits[f"{slot}.{name}"][0] for name in names}
+        own = {name.removeprefix(f"{slot}."): w for name, w in bits.items() if name.startswith(f"{slot}.")}
+        return {name: wires[0] for name, wires in own.items() if len(wires) == 1}
 
     def _predicate_logic(self, operands: list[tuple[Wire, Wire]]) -> None:
         logic = LogicBuilder(f"{self.name}.p.result")
@@ -294,5 +315,6 @@ def stage_ports(
 ) -> list[list[list[Wire]]]:
     """The stage's register ports: [port][lane][digit]."""
     return [
-        register_port(builder, context, returns, f"s{index}.port{i}", row.bits[f"port{i}"]) for i in range(PORTS)
+        register_port(builder, context, returns, f"s{index}.port{i}", row.bits[f"port{i}"])
+        for i in range(PORTS)
     ]
