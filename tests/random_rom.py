@@ -84,9 +84,9 @@ def _stage(rng: random.Random, spec: MachineSpec, index: int) -> Stage:
     if rng.random() < 0.5:
         predicates = predicate_sources(index)
         logic = PredicateLogic(rng.choice(predicates), rng.choice(predicates), rng.randrange(16))
-    ports = tuple(rng.randrange(spec.registers) for _ in range(4))
+    a, b, c, d = (rng.randrange(spec.registers) for _ in range(4))
     immediates = LinkValue(random_word(rng)), LinkValue(random_word(rng))
-    return Stage(ports, immediates, slots.get("x"), slots.get("y"), slots.get("z"), multiply, logic)
+    return Stage((a, b, c, d), immediates, slots.get("x"), slots.get("y"), slots.get("z"), multiply, logic)
 
 
 def _store(rng: random.Random, spec: MachineSpec) -> Store:
@@ -103,7 +103,8 @@ def _store(rng: random.Random, spec: MachineSpec) -> Store:
 
 
 def _block(rng: random.Random, spec: MachineSpec, index: int, count: int) -> Block:
-    stages = tuple(_stage(rng, spec, i) for i in range(STAGES))
+    first, second, third, fourth = (_stage(rng, spec, index) for index in range(STAGES))
+    stages = first, second, third, fourth
     targets = [*range(index + 1, count), EXIT]
     predicates = tuple(
         rng.choice(predicate_sources(STAGES)[1:]) if rng.random() < 0.4 else None for _ in range(PREDICATES)

@@ -72,7 +72,9 @@ class Launch:
             words.extend((packed >> (32 * index)) & 0xFFFFFFFF for index in range(argument.words))
         return tuple(words)
 
-    def read_back(self, words: tuple[int, ...] | list[int], *, unsigned: bool = False) -> dict[str, list[int]]:
+    def read_back(
+        self, words: tuple[int, ...] | list[int], *, unsigned: bool = False
+    ) -> dict[str, list[int]]:
         """The arrays by name, decoded from global memory `words`. Signed unless the element is u* or `unsigned`."""
         arrays: dict[str, list[int]] = {}
         for argument, address in zip(self.arguments, self.array_addresses(), strict=True):

@@ -56,11 +56,17 @@ class MachineSpec:
         }
         for what, count in rows.items():
             if count > self.head_rows:
-                raise CompileError(f"machine '{self.name}': {what} = {count} rows do not fit a head of {self.head_rows}")
+                raise CompileError(
+                    f"machine '{self.name}': {what} = {count} rows do not fit a head of {self.head_rows}"
+                )
         if self.lanes > 4 or self.warps > 8 or self.lanes * PREDICATES > 16:
-            raise CompileError(f"machine '{self.name}': at most 4 lanes and 8 warps, so that a mask or 4 predicates fit a token")
+            raise CompileError(
+                f"machine '{self.name}': at most 4 lanes and 8 warps, so that a mask or 4 predicates fit a token"
+            )
         if self.max_returns > 60:
-            raise CompileError(f"machine '{self.name}': max_returns is {self.max_returns}; the age counter is exact up to 60")
+            raise CompileError(
+                f"machine '{self.name}': max_returns is {self.max_returns}; the age counter is exact up to 60"
+            )
 
     @property
     def threads(self) -> int:
@@ -74,12 +80,30 @@ class MachineSpec:
 
 
 CLASSIC = MachineSpec(
-    name="classic", lanes=4, warps=8, registers=16, blocks=32, memory_words=126, max_returns=48,
-    thread_blocks=128, heads=16, head_rows=128, head_values=128,
+    name="classic",
+    lanes=4,
+    warps=8,
+    registers=16,
+    blocks=32,
+    memory_words=126,
+    max_returns=48,
+    thread_blocks=128,
+    heads=16,
+    head_rows=128,
+    head_values=128,
 )
 NANO = MachineSpec(
-    name="nano", lanes=2, warps=4, registers=16, blocks=32, memory_words=62, max_returns=28,
-    thread_blocks=8, heads=12, head_rows=64, head_values=128,
+    name="nano",
+    lanes=2,
+    warps=4,
+    registers=16,
+    blocks=32,
+    memory_words=62,
+    max_returns=28,
+    thread_blocks=8,
+    heads=12,
+    head_rows=64,
+    head_values=128,
 )
 WIDE = replace(CLASSIC, name="wide", registers=32, warps=4)
 
@@ -107,7 +131,8 @@ def load_spec(name_or_file: str) -> MachineSpec:
     unknown = sorted(set(table) - known)
     if base is None or unknown:
         raise CompileError(
-            f"machine file '{path}': " + (f"unknown keys {', '.join(unknown)}" if unknown else "unknown base machine"),
+            f"machine file '{path}': "
+            + (f"unknown keys {', '.join(unknown)}" if unknown else "unknown base machine"),
             hint=f"keys are {', '.join(sorted(known))}; base is one of {', '.join(PRESETS)}",
         )
     table.setdefault("name", path.stem)

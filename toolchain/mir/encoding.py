@@ -91,7 +91,11 @@ def stage_fields(spec: MachineSpec, index: int, stage: Stage, symbols: Symbols) 
         fields |= _multiply_fields(index, stage.m)
     if stage.p is not None:
         predicates = predicate_sources(index)
-        fields |= {"p.a": predicates.index(stage.p.a), "p.b": predicates.index(stage.p.b), "p.table": stage.p.table}
+        fields |= {
+            "p.a": predicates.index(stage.p.a),
+            "p.b": predicates.index(stage.p.b),
+            "p.table": stage.p.table,
+        }
     return {name: value for name, value in fields.items() if value}
 
 
@@ -158,7 +162,9 @@ ENTRY_RANK = 12
 """First of the entry's rank bits: which active lane, one-hot; all ones: every active lane (uniform)."""
 
 
-def return_entry(code: int, register: int = 0, rank: int = 0, *, high: bool = False, narrow: bool = False) -> int:
+def return_entry(
+    code: int, register: int = 0, rank: int = 0, *, high: bool = False, narrow: bool = False
+) -> int:
     """A return entry's 16 bits. `rank` is the one-hot field's value."""
     return code | register << 5 | high << ENTRY_HIGH | narrow << ENTRY_NARROW | rank << ENTRY_RANK
 
