@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from runtime.launcher import Program
+from runtime.launcher import ModelEngine, Program, open_engine
 from tests.kernels.cases import CASES, KernelCase
 from toolchain import machine_build
 from toolchain.driver import Compilation, Options, compile_program
@@ -71,13 +71,29 @@ def build_times() -> Iterator[str]:
     yield f"building the classic checkpoint: {seconds:.0f} s, {peak:.1f} GB at most"
 
 
-def lines(*, build: bool) -> Iterator[str]:
+def model_check() -> Iterator[str]:
+    """Wrong tokens over the first input set of every kernel, in the stock model; each trace in one prefill."""
+    for spec in MACHINES:
+        engine = open_engine("transformers", machine_build.ensure_checkpoint(spec, "bfloat16"))
+        assert isinstance(engine, ModelEngine)
+        checked = wrong = 0
+        for case in CASES:
+            program = Program(_compiled(case, spec).rom, spec, case.launches(spec)[0].launch)
+            expected = program.interpret()
+            checked += len(expected.tokens)
+            wrong += engine.wrong_tokens(program, expected)
+        yield f"{spec.name}: {wrong} wrong of {checked} tokens, {len(CASES)} kernels"
+
+
+def lines(*, build: bool, model: bool) -> Iterator[str]:
     """Everything `qgpuc bench` prints."""
     for table in (shapes, tokens, times):
         yield from table()
         yield ""
     if build:
         yield from build_times()
+    if model:
+        yield from model_check()
 
 
 def numbers() -> str:

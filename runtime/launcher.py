@@ -102,6 +102,13 @@ class ModelEngine:
             return None
         return difference_at(index, None, expected, program.spec, self.name)
 
+    def wrong_tokens(self, program: Program, expected: MachineResult) -> int:
+        """How many tokens of a trace the model would not write, each after the right ones before it."""
+        vocabulary = Vocabulary(program.spec)
+        wanted = [vocabulary.id(token) for token in expected.tokens]
+        said = self.model.said([vocabulary.id(token) for token in program.load()], wanted)
+        return sum(a != b for a, b in zip(said, wanted, strict=True))
+
     def check_machine(self, spec: MachineSpec) -> None:
         """Refuses a checkpoint of another machine."""
         if self.model.spec != spec:

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent.parent
 @click.command(name="bench")
 @click.option("--readme", is_flag=True, help="write the numbers into README.md instead of printing them")
 @click.option("--build", is_flag=True, help="also build the classic checkpoint and time it")
-def command(readme: bool, build: bool) -> None:
+@click.option("--model", is_flag=True, help="also run every kernel in the stock model and count wrong tokens")
+def command(readme: bool, build: bool, model: bool) -> None:
     """Print circuit shapes, launch tokens of every test kernel, and compile times."""
     if not (ROOT / "bench" / "report.py").exists():
         raise CompileError(
@@ -25,5 +26,5 @@ def command(readme: bool, build: bool) -> None:
     if readme:
         report.update_readme(ROOT / "README.md")
     else:
-        for line in report.lines(build=build):
+        for line in report.lines(build=build, model=model):
             click.echo(line)
