@@ -52,7 +52,7 @@ class MachineSpec:
             "warps * registers": self.warps * self.registers,
             "blocks * lanes": self.blocks * self.lanes,
             "memory_words + 2": self.memory_words + 2,
-            "thread_blocks": self.thread_blocks,
+            "thread_blocks + 1": self.thread_blocks + 1,
         }
         for what, count in rows.items():
             if count > self.head_rows:
@@ -87,7 +87,7 @@ CLASSIC = MachineSpec(
     blocks=32,
     memory_words=126,
     max_returns=48,
-    thread_blocks=128,
+    thread_blocks=64,
     heads=16,
     head_rows=128,
     head_values=128,

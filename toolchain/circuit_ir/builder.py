@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toolchain.circuit_ir.ir import (
     Affine,
     Circuit,
     Gate,
     Logic,
-    Memory,
     Op,
     Unit,
     Wire,
     affine,
-    op_reads,
     total,
 )
+from toolchain.circuit_ir.simplify import simplify
 
 Form = Affine | Wire | float
 
@@ -75,35 +73,8 @@ class CircuitBuilder:
         self.operations.append(operation)
 
     def circuit(self, inputs: Sequence[Wire], outputs: Sequence[Wire]) -> Circuit:
-        """The finished circuit, without operations whose every output nobody reads."""
-        return Circuit(
-            self.name, tuple(inputs), tuple(live_operations(self.operations, outputs)), tuple(outputs)
-        )
-
-
-def live_operations(operations: list[Op], outputs: Sequence[Wire]) -> list[Op]:
-    """Operations somebody reads, without the outputs nobody reads."""
-    needed, kept = set(outputs), []
-    for op in reversed(operations):
-        op = _without_unread(op, needed)
-        if op is not None:
-            kept.append(op)
-            needed.update(op_reads(op))
-    return kept[::-1]
-
-
-def _without_unread(op: Op, needed: set[Wire]) -> Op | None:
-    if isinstance(op, Logic):
-        units = []
-        for unit in op.units:
-            outputs = tuple((wire, weight) for wire, weight in unit.outputs if wire in needed)
-            if outputs:
-                units.append(replace(unit, outputs=outputs))
-        return replace(op, units=tuple(units)) if units else None
-    if isinstance(op, Memory):
-        outputs = tuple((wire, terms) for wire, terms in op.outputs if wire in needed)
-        return replace(op, outputs=outputs) if outputs else None
-    return op if op.output in needed else None
+        """The finished circuit, without what nobody reads and what is always 0."""
+        return simplify(Circuit(self.name, tuple(inputs), tuple(self.operations), tuple(outputs)))
 
 
 def match(bits: Sequence[Form], value: int) -> Affine:

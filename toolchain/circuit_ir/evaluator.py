@@ -5,7 +5,7 @@ one cell a residual slot, with the erasures placement asked for.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,6 +179,16 @@ class Evaluator:
 
     def run(self, inputs: Mapping[Wire, int]) -> list[int]:
         """One token: its input wires' values to its output wires' values. State carries over."""
+        for cells in self._run_phases(inputs):
+            self.cells = cells
+        return [int(self.cells[cell]) for cell in self._outputs]
+
+    def layers(self, inputs: Mapping[Wire, int]) -> list[np.ndarray]:
+        """One token of a placed circuit: the cells after each layer (two phases)."""
+        return list(self._run_phases(inputs))[1::2]
+
+    def _run_phases(self, inputs: Mapping[Wire, int]) -> Iterator[np.ndarray]:
+        """The cells after each phase."""
         cells = np.zeros(self._size)
         cells[0] = 1
         for wire, value in inputs.items():
@@ -190,8 +200,7 @@ class Evaluator:
             if erase:
                 added[erase] -= np.maximum(cells[erase], 0)
             cells = cells + added
-        self.cells = cells
-        return [int(cells[cell]) for cell in self._outputs]
+            yield cells
 
 
 def logical_evaluator(circuit: Circuit) -> "CheckedEvaluator":

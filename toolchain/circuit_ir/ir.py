@@ -139,13 +139,15 @@ class Rows:
     """The rows an address selects: row = base + the bits' value where every literal holds, else no row.
 
     `bits` are little-endian 0/1 forms; `literals` are forms that are 1 (true) or at most 0. With `every` > 0 the
-    address is all of the first `every` rows at once, and a read brings their sum.
+    address is all of the first `every` rows at once, and a read brings their sum. Where `complements` are given,
+    complements[i] is 1 - bits[i], computed apart, so that either is exactly 0 when it is not 1.
     """
 
     bits: tuple[Affine, ...] = ()
     literals: tuple[Affine, ...] = ()
     every: int = 0
     tap: int = 0
+    complements: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class Memory:
     anchor: Affine = Affine(constant=1)
     sink: bool = False
     """Placed as late as its readers allow: its inputs live long, its outputs are wide."""
+    unwritten: int | None = None
+    """A row that is never written: read along, it makes the read's scale a power of two (weights_backend/layers.py)."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ def op_reads(op: Op) -> Iterator[Wire]:
                 yield from unit.reads()
         case Memory():
             for rows in (op.write, op.read):
-                for form in (*rows.bits, *rows.literals):
+                for form in (*rows.bits, *rows.literals, *rows.complements):
                     yield from form.wires
             for form in (*op.enable, op.anchor, *(value.form for value in op.values)):
                 yield from form.wires

@@ -143,7 +143,8 @@ def _intervals(circuit: Circuit, times: dict[str, int]) -> list[_Interval]:
         for wire in op_reads(op):
             end[wire] = max(end.get(wire, INPUT), times[op.name])
     last = max(times.values()) + 1
-    for wire in circuit.outputs:
+    ages = [op.output for op in circuit.operations if isinstance(op, Age)]
+    for wire in (*circuit.outputs, *ages):  # an age is no integer: no gate could erase it
         start.setdefault(wire, last)
         end[wire] = last
     intervals = [_Interval(wire, time, end[wire]) for wire, time in start.items() if wire in end]

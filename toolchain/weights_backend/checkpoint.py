@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from runtime.vocabulary import END, Vocabulary
+from toolchain.circuit_ir.bounds import prove
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
@@ -214,15 +215,21 @@ def _description(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict
 
 
 def build_checkpoint(
-    spec: MachineSpec, dtype: Dtype, directory: Path, *, progress: Progress = _quiet, force: bool = False
+    spec: MachineSpec,
+    dtype: Dtype,
+    directory: Path,
+    *,
+    placed: PlacedCircuit | None = None,
+    progress: Progress = _quiet,
+    force: bool = False,
 ) -> PlacedCircuit:
-    """Writes the machine's checkpoint to `directory`, whole or not at all.
+    """Writes the machine's checkpoint to `directory`, whole or not at all; `placed` if not the spec's own.
 
     Raises CompileError where the folder exists and is not empty (unless `force`), or cannot be written.
     """
     if directory.exists() and not force and (not directory.is_dir() or any(directory.iterdir())):
         raise CompileError(f"'{directory}' is there already", hint="name a new folder with -o")
-    placed = placed_machine(spec)
+    placed = placed or placed_machine(spec)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))

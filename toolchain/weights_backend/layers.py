@@ -87,7 +87,7 @@ class _HeadTensors:
                 self.channel(first + row, literals, KEY_SHARPNESS, rows.tap)
             return
         for row in range(1 << len(rows.bits)):
-            self.channel(first + row, match(rows.bits, row) + literals, KEY_SHARPNESS, rows.tap)
+            self.channel(first + row, _address(rows, row) + literals, KEY_SHARPNESS, rows.tap)
 
     def gate_open(self, dimension: int) -> None:
         weight = self.tensors["linear_attn.in_proj_z.weight"][self.head * self.spec.head_values + dimension]
@@ -112,8 +112,7 @@ class _HeadTensors:
     def memory(self, op: Memory) -> None:
         self.rows(self.key_at, op.write)
         self.rows(self.query_at, op.read)
-        if any(value.form.range()[1] > 1 for value in op.values):
-            self._unwritten_row(op)
+        self._unwritten_row(op)
         self.scalar("b", total(form - 1 for form in op.enable) + 0.5, 2 * SATURATED)
         self.decay(FORGET_NOTHING, FORGET_NOTHING)
         if op.wipe is not None:
@@ -128,10 +127,11 @@ class _HeadTensors:
                 self.output(wire, dimension, weight)
 
     def _unwritten_row(self, op: Memory) -> None:
-        """Queries a row that stays zero as well where that makes the read's scale a power of two (digits need it)."""
-        if (self.spec.head_rows.bit_length() - 1) % 2:
-            assert not op.read.bits and not op.read.every, op.name
-            self.channel(self.query_at + 1, Affine(constant=0.5), KEY_SHARPNESS)
+        """Reads a row that stays zero as well, where that makes the read's scale 2**-n: then the read is exact."""
+        if op.unwritten is not None and (self.spec.head_rows.bit_length() - 1) % 2:
+            row = self.tensors["linear_attn.in_proj_qkv.weight"][self.query_at + op.unwritten]
+            row[:] = 0
+            self.channel(self.query_at + op.unwritten, Affine(constant=0.5), KEY_SHARPNESS)
 
     def age(self, op: Age) -> None:
         """Row 0 holds the event, halved by every token since; row 1 the ballast, written anew by every other token."""
@@ -146,6 +146,14 @@ class _HeadTensors:
         self.decay(*half_decay(self.stream.dtype))
         self.gate_open(0)
         self.output(op.output, 0, 1)
+
+
+def _address(rows: Rows, row: int) -> Affine:
+    """0 where the address is `row`, at most -1 elsewhere; by complements where there are any."""
+    if not rows.complements:
+        return match(rows.bits, row)
+    places = range(len(rows.bits))
+    return -total(rows.complements[i] if row >> i & 1 else rows.bits[i] for i in places)
 
 
 def _state_ballast(values: int) -> range:

@@ -33,7 +33,7 @@ from toolchain.circuit_ir.machine.stage import (
     select_address,
     select_operand,
 )
-from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS
+from toolchain.machine_spec import PREDICATES, STAGES, WORD_BITS, MachineSpec
 from toolchain.mir.isa import (
     NOTHING,
     RETURN_PREDICATES,
@@ -46,6 +46,12 @@ from toolchain.mir.isa import (
 
 CTA_BIT, MEM_BIT = 12, 13
 """Raw bits that tell CTA and MEM from EXEC in the output code."""
+
+
+def _even_rows(spec: MachineSpec, least: int) -> int:
+    """Rows to read at once, at least `least`: a power of two that, times a head's rows, is a power of four."""
+    rows = 1 << (least - 1).bit_length()
+    return rows if (rows * spec.head_rows).bit_length() % 2 else 2 * rows
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,9 @@ class BackBuilder:
         read = Rows(literals=(match(self.returns.code, code) + 1,))
         values = tuple(Value(affine(wire)) for wire in stored)
         reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs))
-        self.builder.add(Memory(name, CONSTANT_ROW, (self.context.is_exec,), values, read, reads))
+        self.builder.add(
+            Memory(name, CONSTANT_ROW, (self.context.is_exec,), values, read, reads, unwritten=1)
+        )
 
     def _return_values(self) -> None:
         self.value = [self.builder.wires(f"out.l{lane}.n", NIBBLES, high=15) for lane in self.lanes]
@@ -171,7 +179,9 @@ class BackBuilder:
         enable = (affine(context.record[Kind.INIT]), context.payload_at[2])
         values = gathered(context, WORD_BITS)[: len(exists)]
         reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(exists))
-        self.builder.add(Memory("lane.exists", CONSTANT_ROW, enable, values, CONSTANT_ROW, reads, sink=True))
+        self.builder.add(
+            Memory("lane.exists", CONSTANT_ROW, enable, values, CONSTANT_ROW, reads, sink=True, unwritten=1)
+        )
         return exists
 
     def _exited_warps(self, lane: int, taken: Wire) -> list[Wire]:
@@ -188,7 +198,7 @@ class BackBuilder:
                 Rows((*map(affine, context.warp), begins)),
                 (enable,),
                 tuple(values),
-                Rows(every=2 * warps),
+                Rows(every=_even_rows(self.context.spec, 2 * warps)),
                 tuple((wire, ((w, 1.0), (w + warps, 1.0))) for w, wire in enumerate(exited)),
                 wipe=begins,
                 anchor=begins,
@@ -224,7 +234,9 @@ class BackBuilder:
             reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate((*self.stored, self.store_valid)))
             values = tuple(Value(affine(wire)) for wire in record)
             self.builder.add(
-                Memory(f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads)
+                Memory(
+                    f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads, unwritten=1
+                )
             )
 
     def _store_operands(self) -> tuple[list[tuple[Wire, Wire]], list[list[Wire]]]:
@@ -324,6 +336,7 @@ class BackBuilder:
                 Rows(tuple(map(affine, chosen.bits))),
                 (*zip(onehot, places, strict=True), (started, ((2 * len(blocks), 1.0),))),
                 wipe=affine(context.kind[Kind.CTA]),
+                unwritten=context.spec.warps,
             )
         )
         return onehot, affine(chosen.lanes[lane]) - started
@@ -390,5 +403,16 @@ class BackBuilder:
         following, more = self.builder.wires("cta.next", width), self.builder.wire("cta.more")
         read = Rows(tuple(affine(bit) for bit in self.context.thread_block))
         reads = tuple((wire, ((3 * width + i, 1.0),)) for i, wire in enumerate((*following, more)))
-        self.builder.add(Memory("cta.next", rows, enable, values[: 4 * width + 1], read, reads, sink=True))
+        self.builder.add(
+            Memory(
+                "cta.next",
+                rows,
+                enable,
+                values[: 4 * width + 1],
+                read,
+                reads,
+                sink=True,
+                unwritten=self.context.spec.thread_blocks,
+            )
+        )
         return following, more

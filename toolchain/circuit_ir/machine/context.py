@@ -57,7 +57,7 @@ def latch(
     """outputs = the `values` of the last token where every form of `enable` was 1, this one included. One head."""
     reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs))
     stored = tuple(Value(value) for value in values)
-    builder.add(Memory(name, CONSTANT_ROW, tuple(enable), stored, CONSTANT_ROW, reads))
+    builder.add(Memory(name, CONSTANT_ROW, tuple(enable), stored, CONSTANT_ROW, reads, unwritten=1))
 
 
 def _ages(builder: CircuitBuilder, name: str, event: Affine, points: list[int]) -> dict[int, Wire]:

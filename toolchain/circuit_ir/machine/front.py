@@ -18,10 +18,13 @@ REGISTER_AT = 5
 
 @dataclass(frozen=True)
 class Returns:
-    """The return entry of this token (`low`, `high`, ... : a register write) and of the next (`code`, ...)."""
+    """The return entry of this token (`high`, `narrow`: a register write) and of the next (`code`, ...).
+
+    `register_not` are the complements of `register` where there is an entry: of the two, one is exactly 0.
+    """
 
     register: tuple[Wire, ...]
-    low: Wire
+    register_not: tuple[Wire, ...]
     high: Wire
     narrow: Wire
     predicates: Wire
@@ -54,6 +57,7 @@ def _return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
     spec, per_chunk = context.spec, CHUNK_BITS // RETURN_ENTRY_BITS
     bits = builder.wires("ret.bit", spec.max_returns * RETURN_ENTRY_BITS)
     row_bits = len(context.block) + len(context.active)
+    free = 1 << row_bits if 1 << row_bits < spec.head_rows else None
     for chunk in range(-(-spec.max_returns // per_chunk)):
         outputs = bits[chunk * CHUNK_BITS : (chunk + 1) * CHUNK_BITS]
         builder.add(
@@ -64,6 +68,7 @@ def _return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
                 gathered(context, CHUNK_BITS),
                 Rows(tuple(affine(bit) for bit in (*context.block, *context.active))),
                 tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs)),
+                unwritten=free,
             )
         )
     return bits
@@ -85,7 +90,8 @@ def build_returns(builder: CircuitBuilder, context: Context) -> Returns:
         here, following = context.entry_at[index], context.next_at[index]
         for wire, bit in zip(returns.register, entry[REGISTER_AT:], strict=False):
             logic.step(here + bit - 2, {wire: 1})
-        logic.step(here - high - narrow - special - 1, {returns.low: 1})
+        for wire, bit in zip(returns.register_not, entry[REGISTER_AT:], strict=False):
+            logic.step(here - bit - 1, {wire: 1})
         logic.step(here + high - 2, {returns.high: 1})
         logic.step(here + narrow - 2, {returns.narrow: 1})
         logic.step(here + special - entry[0] - entry[1] - 2, {returns.predicates: 1})
@@ -109,7 +115,7 @@ def _return_wires(builder: CircuitBuilder, context: Context) -> Returns:
     spec = context.spec
     return Returns(
         tuple(builder.wires("ret.register", spec.registers.bit_length() - 1)),
-        builder.wire("ret.low"),
+        tuple(builder.wires("ret.registernot", spec.registers.bit_length() - 1)),
         builder.wire("ret.high"),
         builder.wire("ret.narrow"),
         builder.wire("ret.predicates"),
@@ -192,6 +198,7 @@ def _rom_chunk(
         Rows(tuple(affine(bit) for bit in context.block), (context.is_exec,)),
         tuple(outputs),
         sink=True,
+        unwritten=context.spec.blocks,
     )
 
 
@@ -213,7 +220,9 @@ def build_specials(builder: CircuitBuilder, context: Context) -> Special:
     row = Rows(tuple(affine(bit) for bit in context.record_bits[: len(context.warp)]))
     read = Rows(tuple(affine(bit) for bit in context.warp), (context.is_exec,))
     values = gathered(context, CHUNK_BITS)[:width]
-    builder.add(Memory("special.tid", row, enable, values, read, tuple(outputs), sink=True))
+    builder.add(
+        Memory("special.tid", row, enable, values, read, tuple(outputs), sink=True, unwritten=spec.warps)
+    )
     grid = _grid_indices(builder, context)
 
     def special(name: str, lane: int) -> list[Affine]:
@@ -244,5 +253,9 @@ def _grid_indices(builder: CircuitBuilder, context: Context) -> dict[str, list[W
         outputs += zip(wires, nibbles(width * axis, width), strict=True)
         grid[f"ctaid.{name}"] = wires
     read = Rows(tuple(affine(bit) for bit in context.thread_block), (context.is_exec,))
-    builder.add(Memory("special.ctaid", rows, enable, values[: 3 * width], read, tuple(outputs), sink=True))
+    free = context.spec.thread_blocks
+    stored = values[: 3 * width]
+    builder.add(
+        Memory("special.ctaid", rows, enable, stored, read, tuple(outputs), sink=True, unwritten=free)
+    )
     return grid

@@ -2,7 +2,7 @@
 
 from runtime.vocabulary import Kind
 from toolchain.circuit_ir.builder import CircuitBuilder
-from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
+from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine, total
 from toolchain.circuit_ir.machine.context import TOKEN_BITS, Context
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, nibbles
 from toolchain.machine_spec import PREDICATES, WORD_BITS
@@ -27,15 +27,21 @@ def register_port(
     """Reads `register` of the EXEC token's warp in every lane: [lane][nibble]. One head a lane.
 
     Row = (warp, register). A write comes with the value's last token: its low half from the token before (stored in
-    dimensions 0..15), or, if narrow, from this one (16..31) with the high half (32..47) zero.
+    dimensions 0..15), or, if narrow, from this one (16..31) with the high half (32..47) zero. What does not belong is
+    shut out by the flags of what it is instead: they are exactly 0 for what does, so that a stored bit is exact.
     """
     spec = context.spec
     raw = [affine(bit) for bit in context.raw]
-    values = [Value(bit + returns.low - 1, 1) for bit in raw]
-    values += [Value(bit + returns.narrow - 1) for bit in raw]
-    values += [Value(bit + returns.high - 1) for bit in raw]
+    no_low_half = total([returns.high, returns.narrow, returns.predicates, context.is_exec])
+    values = [Value(bit - 2 * no_low_half, 1) for bit in raw]
+    values += [Value(bit - 2 * affine(returns.high)) for bit in raw]
+    values += [Value(bit - 2 * affine(returns.narrow)) for bit in raw]
     last = affine(returns.high) + returns.narrow
     warp = tuple(affine(bit) for bit in context.warp)
+    written = Rows(
+        (*(affine(bit) for bit in returns.register), *warp),
+        complements=(*(affine(bit) for bit in returns.register_not), *(1 - bit for bit in warp)),
+    )
     ports = []
     for lane in range(spec.lanes):
         wires = builder.wires(f"{name}.l{lane}.n", NIBBLES, high=15)
@@ -43,12 +49,13 @@ def register_port(
         builder.add(
             Memory(
                 f"{name}.l{lane}",
-                Rows((*(affine(bit) for bit in returns.register), *warp)),
+                written,
                 enable,
                 tuple(values),
                 Rows((*(affine(bit) for bit in register), *warp), (context.is_exec,)),
                 tuple(zip(wires, _halves(), strict=True)),
                 sink=True,
+                unwritten=0,
             )
         )
         ports.append(wires)
@@ -71,6 +78,7 @@ def predicate_file(builder: CircuitBuilder, context: Context, returns: Returns) 
             Rows(warp, (context.is_exec,)),
             tuple((wire, ((index, 1.0),)) for index, wire in enumerate(wires)),
             sink=True,
+            unwritten=spec.warps,
         )
     )
     return [wires[lane * PREDICATES : (lane + 1) * PREDICATES] for lane in range(spec.lanes)]
@@ -94,6 +102,7 @@ def load_port(
             (*low, *high),
             Rows(tuple(affine(bit) for bit in address), (enable,)),
             tuple(zip(wires, nibbles(0, WORD_BITS), strict=True)),
+            unwritten=context.spec.memory_words,
         )
     )
     return wires
