@@ -15,6 +15,7 @@ from runtime.loader import load_tokens
 from runtime.transformers_engine import TransformersEngine
 from runtime.vocabulary import Token, Vocabulary
 from tests.random_rom import random_launch, random_rom
+from toolchain.circuit_ir.bounds import prove
 from toolchain.circuit_ir.ir import Age
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.tokens import embedding
@@ -61,24 +62,31 @@ def _expected(placed: PlacedCircuit, vocabulary: Vocabulary, tokens: list[Token]
     return np.array(rows).transpose(1, 0, 2)
 
 
+def _allowed(placed: PlacedCircuit, dtype: Dtype) -> np.ndarray:
+    """What the bounds proof allows each slot to be off by: nothing, on the data path."""
+    allowed = np.full(placed.hidden, TAIL if dtype is Dtype.BFLOAT16 else 0.0)
+    for wire, noise in prove(placed, NANO, dtype).noise.items():
+        allowed[placed.slots[wire]] = max(allowed[placed.slots[wire]], noise)
+    ages = [placed.slots[op.output] for layer in placed.layers for op in layer.heads if isinstance(op, Age)]
+    allowed[[*ages, *(slot for slot, _ in placed.ballast)]] = np.inf
+    return allowed
+
+
 @pytest.mark.parametrize("dtype", list(Dtype))
 def test_every_slot_of_every_layer_is_exact(dtype: Dtype, tmp_path: Path) -> None:
     placed, vocabulary = placed_machine(NANO), Vocabulary(NANO)
-    directory = tmp_path / "nano"
-    build_checkpoint(NANO, dtype, directory)
-    engine = TransformersEngine(directory)
+    build_checkpoint(NANO, dtype, tmp_path / "nano")
+    engine = TransformersEngine(tmp_path / "nano")
     tokens = _tokens(seed=3)
-    expected = _expected(placed, vocabulary, tokens)
-    ages = [placed.slots[op.output] for layer in placed.layers for op in layer.heads if isinstance(op, Age)]
-    ballast = [slot for slot, _ in placed.ballast]
+    expected, allowed = _expected(placed, vocabulary, tokens), _allowed(placed, dtype)
     stream = list(_stream(engine, [vocabulary.id(token) for token in tokens], placed.hidden))
     assert len(stream) == len(placed.layers)
     for number, found in enumerate(stream):
-        # `said` never feeds the last token, as nothing follows it
+        # the last token is left out: nothing follows it, so the engine does not feed it
         difference = np.abs(found - expected[number][: len(found)])
-        difference[:, [*ages, *ballast]] = 0
-        token, slot = np.unravel_index(int(difference.argmax()), difference.shape)
+        token, slot = np.unravel_index(int((difference - allowed).argmax()), difference.shape)
         names = [wire.name for wire, place in placed.slots.items() if place == slot]
         worst = float(difference[token, slot])
-        limit = TAIL if dtype is Dtype.BFLOAT16 else 0.0
-        assert worst <= limit, f"layer {number + 1}, token {token}, slot {slot} ({names}): off by {worst}"
+        assert worst <= allowed[slot], (
+            f"layer {number + 1}, token {token}, slot {slot} ({names}): off by {worst}"
+        )

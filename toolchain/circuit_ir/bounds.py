@@ -58,6 +58,8 @@ class BoundsReport:
     heads: int = 0
     worst: dict[str, Extreme] = field(default_factory=lambda: defaultdict(Extreme))
     problems: list[str] = field(default_factory=list)
+    noise: dict[Wire, float] = field(default_factory=dict)
+    """Proved bound of each wire's rounding noise; a wire that is left out has none."""
 
     def note(self, kind: str, value: float, place: str) -> None:
         self.worst[kind] = self.worst[kind].worse(value, place)
@@ -97,6 +99,7 @@ class _Prover:
             self._settle(arriving)
             self._logic(number + 1, layer.logic)
         self._output()
+        self.report.noise = {wire: value for wire, value in self.noise.items() if value}
         return self.report
 
     # --- norms and sums

@@ -230,6 +230,7 @@ def build_checkpoint(
     if directory.exists() and not force and (not directory.is_dir() or any(directory.iterdir())):
         raise CompileError(f"'{directory}' is there already", hint="name a new folder with -o")
     placed = placed or placed_machine(spec)
+    prove(placed, spec, dtype)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
