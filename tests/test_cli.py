@@ -129,6 +129,24 @@ def test_compile_starts_from(suffix: str, tmp_path: Path, capsys: pytest.Capture
     assert "c = [32]" in capsys.readouterr().out
 
 
+def test_a_circuit_can_be_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Out as text, in again, and out the same; a circuit is no program and no other machine."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    nano = ("--machine", "nano", "--to", "circuit")
+    assert run_command(["compile", "examples/dot.cu", "-o", str(first), *nano]) == 0
+    assert {path.suffix for path in first.iterdir()} == {".ptx", ".mir", ".rom", ".circuit", ".placed"}
+    assert run_command(["compile", str(first / "nano.circuit"), "-o", str(second), *nano]) == 0
+    for name in ("nano.circuit", "nano.placed"):
+        assert (first / name).read_text() == (second / name).read_text()
+    assert run_command(["compile", str(first / "nano.circuit"), "-o", str(second), "--to", "circuit"]) == 2
+    assert "'nano'" in capsys.readouterr().err
+    assert (
+        run_command(["compile", str(first / "nano.circuit"), "-o", str(second), *nano[:2], "--to", "rom"])
+        == 2
+    )
+    assert "comes after" in capsys.readouterr().err
+
+
 def test_dump_after_every_pass(tmp_path: Path) -> None:
     command = [
         "compile",

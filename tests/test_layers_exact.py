@@ -64,7 +64,7 @@ def _expected(placed: PlacedCircuit, vocabulary: Vocabulary, tokens: list[Token]
 
 def _allowed(placed: PlacedCircuit, dtype: Dtype) -> np.ndarray:
     """What the bounds proof allows each slot to be off by: nothing, on the data path."""
-    allowed = np.full(placed.hidden, TAIL if dtype is Dtype.BFLOAT16 else 0.0)
+    allowed = np.full(placed.hidden, TAIL)
     for wire, noise in prove(placed, NANO, dtype).noise.items():
         allowed[placed.slots[wire]] = max(allowed[placed.slots[wire]], noise)
     ages = [placed.slots[op.output] for layer in placed.layers for op in layer.heads if isinstance(op, Age)]

@@ -10,7 +10,7 @@ from runtime.trace import HEADER
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, form_of, read_form, read_text
 
-ORDER = [form.suffix for form in FORMS.values() if form.suffix] + [".circuit", ".trace"]
+ORDER = [*(form.suffix for form in FORMS.values() if form.suffix), ".trace"]
 """Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
 
 
@@ -39,7 +39,7 @@ def describe_file(path: Path) -> str:
     if path.suffix == ".json":
         return json.dumps(_read_json(path), indent=2, sort_keys=True) + "\n"
     text = read_text(path)
-    if text.startswith(HEADER) or _suffix(path) in (".circuit", ".trace"):
+    if text.startswith(HEADER):
         return text
     form = form_of(path)
     return form.print(read_form(path, form))

@@ -14,6 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.circuit_ir.ir import Circuit
+from toolchain.circuit_ir.parser import parse_circuit, parse_placed
+from toolchain.circuit_ir.placed import PlacedCircuit
+from toolchain.circuit_ir.text import print_circuit, print_placed
+from toolchain.circuit_ir.verifier import verify_circuit, verify_placed
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir import rom_text, text, verifier
@@ -67,6 +72,15 @@ def _rom_size(rom: RomImage) -> str:
     return f"{_count(slots, 'operation')} in {_count(len(rom.blocks), 'block')} of four stages"
 
 
+def _circuit_size(circuit: Circuit) -> str:
+    return _count(len(circuit.operations), "operation")
+
+
+def placed_size(placed: PlacedCircuit) -> str:
+    """The numbers of a placed circuit, in one line."""
+    return f"{len(placed.layers)} layers, hidden {placed.hidden}, MLP {placed.mlp}, {placed.heads} heads"
+
+
 FORMS = {
     form.name: form
     for form in (
@@ -90,6 +104,8 @@ FORMS = {
             lambda function, spec: verifier.verify(function),
         ),
         Form("rom", ".rom", rom_text.parse_rom, rom_text.print_rom, _rom_size, verify_rom),
+        Form("circuit", ".circuit", parse_circuit, print_circuit, _circuit_size, verify_circuit),
+        Form("placed", ".placed", parse_placed, print_placed, placed_size, verify_placed),
     )
 }
 

@@ -10,10 +10,15 @@ import shutil
 import time
 from pathlib import Path
 
+from toolchain import forms
 from toolchain.circuit_ir.evaluator import Evaluator
 from toolchain.circuit_ir.ir import Circuit
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
+from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.text import print_circuit, print_placed
+from toolchain.errors import CompileError
+from toolchain.forms import Form, read_form
 from toolchain.machine_spec import MachineSpec
 from toolchain.weights_backend.checkpoint import Progress, build_checkpoint, placed_machine
 from toolchain.weights_backend.numerics import Dtype
@@ -49,19 +54,36 @@ def build(spec: MachineSpec, dtype: str, target: Path, progress: Progress = quie
     build_checkpoint(spec, Dtype(dtype), target, progress=progress)
 
 
-def build_beside(spec: MachineSpec, dtype: str, folder: Path, progress: Progress = quiet) -> None:
-    """Writes the checkpoint's files into a folder that already holds a program's forms."""
+def read_placed(path: Path, form: Form, spec: MachineSpec) -> PlacedCircuit:
+    """A placed circuit from a .placed file, or from a .circuit file by placing it. Both are verified."""
+    value = read_form(path, form)
+    form.verify(value, spec)
+    name = value.name if isinstance(value, Circuit) else value.circuit.name
+    if name != spec.name:
+        raise CompileError(f"'{path}' is machine '{name}', not '{spec.name}'", hint=f"--machine {name}")
+    return place(value, spec) if isinstance(value, Circuit) else value
+
+
+def write_circuits(placed: PlacedCircuit, spec: MachineSpec, folder: Path) -> None:
+    """The machine's logical and placed circuit as text."""
+    (folder / f"{spec.name}.circuit").write_text(print_circuit(placed.circuit))
+    (folder / f"{spec.name}.placed").write_text(print_placed(placed))
+
+
+def build_beside(
+    spec: MachineSpec, placed: PlacedCircuit, dtype: str, folder: Path, progress: Progress = quiet
+) -> None:
+    """Writes the checkpoint's files into a folder that already holds text forms."""
     inner = folder / "checkpoint"
-    build(spec, dtype, inner, progress)
+    build_checkpoint(spec, Dtype(dtype), inner, progress=progress, placed=placed)
     for path in inner.iterdir():
         path.rename(folder / path.name)
     inner.rmdir()
 
 
 def placed_size(spec: MachineSpec) -> str:
-    """The numbers of the placed circuit, in one line."""
-    placed = placed_circuit(spec)
-    return f"{len(placed.layers)} layers, hidden {placed.hidden}, MLP {placed.mlp}, {placed.heads} heads"
+    """The numbers of the machine's placed circuit, in one line."""
+    return forms.placed_size(placed_circuit(spec))
 
 
 def outline(spec: MachineSpec) -> str:

@@ -5,14 +5,17 @@ from pathlib import Path
 import click
 
 from toolchain import machine_build
+from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.commands.options import DTYPE, KERNEL
 from toolchain.commands.progress import building
 from toolchain.driver import PIPELINE, Compilation, Options, Step, compile_program
 from toolchain.errors import CompileError
+from toolchain.forms import form_of, placed_size
 from toolchain.machine_spec import load_spec
 from toolchain.output import output_folder
 
 TARGETS = ("ptx", "mir", "rom", "circuit", "weights")
+CIRCUITS = ("circuit", "placed")
 KEPT = ("ptx", "mir", "rom")
 """Program forms that are written to the output folder."""
 
@@ -39,28 +42,49 @@ def command(
     dump: str | None,
     specialise: bool,
 ) -> None:
-    """Compile KERNEL (.cu, .ptx, .mir or .rom) and write every form it goes through to a folder."""
+    """Compile KERNEL (.cu, .ptx, .mir, .rom, .circuit or .placed) and write every form it goes through to a folder."""
     if specialise:
         raise CompileError("specialised models are not built yet", hint="leave out --specialise")
     names = [item.name for item in PIPELINE]
     if dump is not None and dump != "all" and dump not in names:
         raise CompileError(f"there is no pass '{dump}'", hint=f"passes are {', '.join(names)}, or all")
     options = Options(load_spec(machine), frontend, entry, defines)
-    program = target if target in KEPT else "rom"
-    compilation = compile_program(kernel, options, source_form=source_form, target=program)
+    form = form_of(kernel, source_form)
     with output_folder(output) as folder:
-        write_forms(compilation, kernel.stem, folder)
-        for number, step in enumerate(compilation.steps[1:]):
-            if dump in ("all", step.name):
-                write_dump(step, number, kernel.stem, folder)
+        placed: PlacedCircuit | None = None
+        if form.name in CIRCUITS:
+            placed = machine_build.read_placed(kernel, form, options.spec)
+            refuse_earlier(kernel, form.name, target)
+        else:
+            compile_kernel(kernel, options, form.name, target, dump, folder)
         if target in ("circuit", "weights"):
-            (folder / f"{options.spec.name}.circuit").write_text(machine_build.outline(options.spec))
-        if target == "weights":
+            placed = placed or machine_build.placed_circuit(options.spec)
+            machine_build.write_circuits(placed, options.spec, folder)
+            click.echo(f"{'circuit':8} {placed_size(placed)}")
+        if placed is not None and target == "weights":
             with building(f"building the {options.spec.name} checkpoint") as progress:
-                machine_build.build_beside(options.spec, dtype, folder, progress)
+                machine_build.build_beside(options.spec, placed, dtype, folder, progress)
+    click.echo(f"written to {output}")
+
+
+def refuse_earlier(kernel: Path, form: str, target: str) -> None:
+    """A circuit is no program: there is nothing before it to stop at."""
+    if target not in ("circuit", "weights"):
+        raise CompileError(f"'{kernel}' is {form}, which comes after {target}", hint="choose a later --to")
+
+
+def compile_kernel(
+    kernel: Path, options: Options, form: str, target: str, dump: str | None, folder: Path
+) -> None:
+    """The program's half: every form up to the ROM image, and the dumps that were asked for."""
+    program = target if target in KEPT else KEPT[-1]
+    compilation = compile_program(kernel, options, source_form=form, target=program)
+    write_forms(compilation, kernel.stem, folder)
+    for number, step in enumerate(compilation.steps[1:]):
+        if dump in ("all", step.name):
+            write_dump(step, number, kernel.stem, folder)
     for name, size in compilation.sizes():
         click.echo(f"{name:8} {size}")
-    click.echo(f"written to {output}")
 
 
 def write_forms(compilation: Compilation, stem: str, folder: Path) -> None:

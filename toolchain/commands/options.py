@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from toolchain.forms import FORMS
 from toolchain.machine_build import DTYPES
 
+FORM_NAMES = tuple(form.name for form in FORMS.values() if form.suffix)
 Decorator = Callable[[Any], Any]
 
 
@@ -34,9 +36,7 @@ JSON = click.option(
 
 KERNEL = _together(
     click.argument("kernel", type=click.Path(path_type=Path)),
-    click.option(
-        "--from", "source_form", type=click.Choice(("cuda", "ptx", "mir", "rom")), help="what KERNEL is"
-    ),
+    click.option("--from", "source_form", type=click.Choice(FORM_NAMES), help="what KERNEL is"),
     click.option("--entry", metavar="NAME", help="the kernel to take, where the file has several"),
     MACHINE,
     click.option("--frontend", default="auto", show_default=True, help="auto, clang, nvrtc or nvcc"),
