@@ -69,7 +69,7 @@ class _Schedule:
         heads = [op for op in self.operations if not isinstance(op, Logic)]
         critical = [op for op in heads if self._latest(op, times) == earliest[op.name]]
         for op in critical:
-            self._take(op, earliest[op.name], times)
+            self._search(op, range(earliest[op.name], earliest[op.name] + 1), times)
         late = [op for op in reversed(heads) if op.name not in times and isinstance(op, Memory) and op.sink]
         for op in late:
             self._search(op, range(self._latest(op, times), earliest[op.name] - 1, -2), times)

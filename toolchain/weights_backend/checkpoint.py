@@ -154,7 +154,7 @@ def shards(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> Iterator[T
     yield {"lm_head.weight": _output_rows(stream, vocabulary, placed)}
 
 
-def _check_exact(name: str, tensor: np.ndarray, dtype: Dtype) -> None:
+def check_exact(name: str, tensor: np.ndarray, dtype: Dtype) -> None:
     """Every weight is the number the circuit asked for. The norm's 2**k - 1 is 2**k in both dtypes; A_log is chosen."""
     if dtype is Dtype.BFLOAT16 and not name.endswith("norm.weight"):
         bits = tensor.view(np.uint32) & 0xFFFF
@@ -169,7 +169,7 @@ def _write_shard(path: Path, tensors: Tensors, dtype: Dtype) -> int:
 
     kind = getattr(torch, dtype.value)
     for name, tensor in tensors.items():
-        _check_exact(name, tensor, dtype)
+        check_exact(name, tensor, dtype)
     converted = {name: torch.from_numpy(tensor).to(kind) for name, tensor in tensors.items()}
     save_file(converted, path, metadata={"format": "pt"})
     path.chmod(0o644)

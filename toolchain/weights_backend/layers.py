@@ -12,7 +12,6 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.weights_backend.numerics import (
     BALLAST_LOG,
     FORGET_NOTHING,
-    GATE,
     KEY_SHARPNESS,
     SATURATED,
     SHARPNESS,
@@ -20,6 +19,7 @@ from toolchain.weights_backend.numerics import (
     STATE_UNIT,
     Dtype,
     half_decay,
+    output_gate,
     rounded,
 )
 
@@ -73,6 +73,7 @@ class _HeadTensors:
         self.key_at = heads * keys + head * keys
         self.value_at = 2 * heads * keys + head * values
         self.ballast = _state_ballast(values)
+        self.gate = output_gate(values, len(self.ballast))
 
     def channel(self, index: int, form: Affine, scale: float, tap: int = 0) -> None:
         """A q, k or v channel: silu(scale * form), read `tap` tokens back."""
@@ -91,7 +92,7 @@ class _HeadTensors:
 
     def gate_open(self, dimension: int) -> None:
         weight = self.tensors["linear_attn.in_proj_z.weight"][self.head * self.spec.head_values + dimension]
-        self.stream.add_constant(weight, GATE)
+        self.stream.add_constant(weight, self.gate)
 
     def output(self, wire: Wire, dimension: int, weight: float) -> None:
         column = self.head * self.spec.head_values + dimension

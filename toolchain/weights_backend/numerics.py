@@ -17,8 +17,6 @@ STATE_UNIT = 128.0
 """A stored 1."""
 STATE_BALLAST = 2.0**30
 """Value of a row's ballast dimensions, so large that the data does not move the head's norm."""
-GATE = 2.0**20
-"""Output gate z of a head: undoes 8 * STATE_UNIT / STATE_BALLAST, the size of a 1 after the head's norm."""
 SATURATED = 200.0
 """sigmoid(SATURATED) is 1 and sigmoid(-SATURATED) is 0 in every dtype; so are exp(-softplus(.)) and its converse."""
 FORGET_NOTHING = -100.0
@@ -53,6 +51,14 @@ def rounded(value: float, dtype: Dtype) -> float:
         return value
     scale = 2.0 ** (math.frexp(value)[1] - dtype.significand)
     return float(np.rint(value / scale)) * scale
+
+
+def output_gate(values: int, ballast: int) -> float:
+    """Gate z of a head with `values` dimensions of which `ballast` hold STATE_BALLAST: its size undoes the norm.
+
+    A stored 1 is STATE_UNIT / STATE_BALLAST * sqrt(values / ballast) after the head's norm.
+    """
+    return STATE_BALLAST / STATE_UNIT / math.sqrt(values / ballast)
 
 
 @cache

@@ -1,0 +1,194 @@
+"""Placement: layers, slots, heads and their limits."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from toolchain.circuit_ir.ir import (
+    Affine,
+    Circuit,
+    Gate,
+    Logic,
+    Memory,
+    Op,
+    Rows,
+    Unit,
+    Value,
+    Wire,
+    affine,
+    total,
+)
+from toolchain.circuit_ir.placed import PlacedCircuit
+from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.verifier import placed_problems
+from toolchain.errors import CompileError
+from toolchain.machine_spec import NANO, MachineSpec
+
+IN = Wire("in")
+OUT = Wire("out", high=1 << 20)
+
+
+def logic(name: str, gate: Affine | Wire, *outputs: Wire, kind: Gate = Gate.RELU, units: int = 1) -> Logic:
+    return Logic(name, (Unit(kind, affine(gate), tuple((wire, 1.0) for wire in outputs)),) * units)
+
+
+def head(name: str, source: Wire, output: Wire, sink: bool = False) -> Memory:
+    return Memory(
+        name, Rows(), (affine(source),), (Value(affine(source)),), Rows(), ((output, ((0, 1.0),)),), sink=sink
+    )
+
+
+def chain(length: int, *more: Op) -> Circuit:
+    """`length` copies one after another, a layer each."""
+    wires = [IN, *(Wire(f"c{index}") for index in range(length - 1)), OUT]
+    steps = [logic(f"copy{i}", wires[i], wires[i + 1]) for i in range(length)]
+    return Circuit("chain", (IN,), (*more, *steps), (OUT,))
+
+
+def good(circuit: Circuit, spec: MachineSpec = NANO) -> PlacedCircuit:
+    placed = place(circuit, spec)
+    assert placed_problems(placed, spec) == []
+    return placed
+
+
+def test_a_chain_takes_a_layer_a_link() -> None:
+    placed = good(chain(7))
+    assert len(placed.layers) == 7
+    assert [placed.layer_of(op) for op in placed.circuit.operations] == list(range(7))
+    assert (placed.hidden, placed.mlp, placed.heads) == (64, 64, 0)
+
+
+def test_a_head_and_logic_share_a_layer() -> None:
+    mid = Wire("mid")
+    placed = good(Circuit("c", (IN,), (head("h", IN, mid), logic("l", mid, OUT)), (OUT,)))
+    assert len(placed.layers) == 1
+    placed = good(Circuit("c", (IN,), (logic("l", IN, mid), head("h", mid, OUT)), (OUT,)))
+    assert len(placed.layers) == 2
+
+
+def test_sinks_are_late_and_other_heads_early() -> None:
+    """Both heads are read by the last link only."""
+    for sink, layer in ((False, 0), (True, 3)):
+        side = Wire("side")
+        wires = [IN, *(Wire(f"c{index}") for index in range(3))]
+        steps = [logic(f"copy{i}", wires[i], wires[i + 1]) for i in range(3)]
+        last = logic("last", affine(wires[3]) + side, OUT)
+        circuit = Circuit("c", (IN,), (head("h", IN, side, sink), *steps, last), (OUT,))
+        assert good(circuit).layer_of(circuit.operations[0]) == layer
+
+
+@pytest.mark.parametrize(
+    ("limit", "circuit", "needs"),
+    [
+        ("max_layers", chain(25), "25 for max_layers; it is 24"),
+        (
+            "max_hidden",
+            Circuit("w", tuple(Wire(f"i{n}") for n in range(2050)), (logic("l", IN, OUT),), (OUT,)),
+            "2112",
+        ),
+        (
+            "max_mlp",
+            Circuit("m", (IN,), (logic("l", IN, OUT, units=6145),), (OUT,)),
+            "6145 for max_mlp; it is 6144",
+        ),
+    ],
+)
+def test_limits(limit: str, circuit: Circuit, needs: str) -> None:
+    if limit == "max_hidden":
+        wide = logic("l", total(circuit.inputs), OUT)
+        circuit = replace(circuit, operations=(wide,))
+    with pytest.raises(CompileError, match=needs) as caught:
+        place(circuit, NANO)
+    assert caught.value.limit == limit
+    assert caught.value.hint
+
+
+def test_heads_run_out() -> None:
+    """Thirteen heads that only fit one layer."""
+    wires = [Wire(f"h{n}") for n in range(13)]
+    heads = [head(f"head{n}", IN, wire) for n, wire in enumerate(wires)]
+    circuit = Circuit("h", (IN,), (*heads, logic("l", total(wires), OUT)), (OUT,))
+    with pytest.raises(CompileError, match=r"no head left for head\d+: 12 a layer") as caught:
+        place(circuit, NANO)
+    assert caught.value.limit == "heads"
+    assert good(circuit, replace(NANO, heads=13)).heads == 13
+
+
+def test_heads_spread_over_layers() -> None:
+    """Where time allows, heads that do not fit one layer go to the next."""
+    wires = [Wire(f"h{n}") for n in range(13)]
+    heads = [head(f"head{n}", IN, wire) for n, wire in enumerate(wires)]
+    steps = [logic("copy0", IN, Wire("c0")), logic("copy1", affine(Wire("c0")) + total(wires), OUT)]
+    placed = good(Circuit("h", (IN,), (*heads, *steps), (OUT,)))
+    assert [len(layer.heads) for layer in placed.layers] == [12, 1]
+
+
+@pytest.mark.parametrize(
+    ("wires", "hidden", "shares"),
+    [
+        (10, 64, [64]),
+        (63, 64, [64]),
+        (64, 128, [64, 64]),
+        (300, 320, [256, 64]),
+        (560, 576, [256, 256, 64]),
+        (1000, 1024, [1024]),
+        (1900, 1920, [1024, 256, 256, 256, 64, 64]),
+        (2040, 2048, [1024, 1024]),
+    ],
+)
+def test_hidden_sizes_are_sums_of_powers_of_four(wires: int, hidden: int, shares: list[int]) -> None:
+    inputs = tuple(Wire(f"i{n}") for n in range(wires - 1))
+    placed = good(Circuit("w", inputs, (logic("l", total(inputs), OUT),), (OUT,)))
+    assert placed.hidden == hidden
+    assert [share for _, share in placed.ballast] == shares
+    assert [slot for slot, _ in placed.ballast] == list(range(len(shares)))
+
+
+def wide_chain(width: int, length: int) -> Circuit:
+    """`length` generations of `width` wires, each read by the next generation only."""
+    generations = [[Wire(f"g{g}.n{n}") for n in range(width)] for g in range(length)]
+    steps = [
+        Logic(
+            f"step{g}", tuple(Unit(Gate.RELU, affine(a), ((b, 1.0),)) for a, b in zip(old, new, strict=True))
+        )
+        for g, (old, new) in enumerate(pairwise(generations))
+    ]
+    return Circuit("wide", tuple(generations[0]), tuple(steps), tuple(generations[-1]))
+
+
+def test_slots_are_reused_after_an_erasure() -> None:
+    """Two generations live at a time: 60 wires of eight generations fit 128 - 2 dimensions."""
+    circuit = wide_chain(60, 8)
+    placed = good(circuit)
+    assert placed.hidden == 128
+    assert len(placed.slots) == 480
+    assert len(set(placed.slots.values())) == 126
+    assert sum(len(layer.erase) for layer in placed.layers) == 480 - 126
+    inputs = {wire: index % 2 for index, wire in enumerate(circuit.inputs)}
+    evaluator = placed.evaluator()
+    for _ in range(2):
+        assert evaluator.run(inputs) == [index % 2 for index in range(60)]
+
+
+def test_fresh_slots_come_first() -> None:
+    """Nothing is erased while there is room."""
+    placed = good(wide_chain(10, 5))
+    assert placed.hidden == 64
+    assert sum(len(layer.erase) for layer in placed.layers) == 0
+    assert len(set(placed.slots.values())) == 50
+
+
+def test_erasures_count_as_units() -> None:
+    placed = good(wide_chain(60, 8))
+    assert placed.mlp == 128
+    assert all(layer.units == 60 + len(layer.erase) for layer in placed.layers)
+
+
+def test_a_step_is_two_units() -> None:
+    placed = good(Circuit("s", (IN,), (logic("l", affine(IN) - 1, OUT, kind=Gate.STEP, units=3),), (OUT,)))
+    assert placed.layers[0].units == 6
+
+
+def test_placement_is_the_same_every_time() -> None:
+    assert place(wide_chain(60, 8), NANO) == place(wide_chain(60, 8), NANO)
