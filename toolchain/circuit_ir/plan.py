@@ -26,13 +26,15 @@ _TRAILING = re.compile(r"\d+$")
 _PREDICATE = "p"
 """Its number says which one it is, and is no count."""
 MOST_RANGES = 4
+PLAN_HEADER = "plan of "
+"""How a plan begins."""
 
 
 def plan_text(placed: PlacedCircuit) -> str:
     """The plan; ends with a newline."""
     circuit = placed.circuit
     lines = [
-        f"circuit {circuit.name}: {len(placed.layers)} layers, hidden {placed.hidden}, MLP {placed.mlp}, "
+        f"{PLAN_HEADER}{circuit.name}: {len(placed.layers)} layers, hidden {placed.hidden}, MLP {placed.mlp}, "
         f"{placed.heads} heads",
         f"inputs  {_groups(circuit.inputs)} @{_ranges(placed.slots[wire] for wire in circuit.inputs)}",
         f"outputs {_groups(circuit.outputs)} @{_ranges(placed.slots[wire] for wire in circuit.outputs)}",
