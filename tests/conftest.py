@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @cache
 def compiled(name: str, machine: str) -> Compilation:
-    """A test kernel's compilation, with its source named as from the root, once a session."""
+    """A test kernel's compilation, with its source named as from the root, once a test run."""
     case = case_of(name)
     path = case.source.relative_to(ROOT)
     return compile_program(path, Options(PRESETS[machine], entry=case.entry))

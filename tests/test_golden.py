@@ -1,8 +1,9 @@
-"""golden/KERNEL/{ptx,mir,rom,circuit}: what the compiler makes of each test kernel, on `nano`.
+"""golden/KERNEL/{ptx,mir,rom,circuit,trace}: what the compiler makes of each test kernel, on `nano`.
 
-    ptx, mir, rom    the form as the next stage gets it
-    circuit          the token trace the placed circuit writes for input set 0
-    golden/machine/nano    the placed circuit in outline
+    ptx, mir, rom          the form as the next stage gets it
+    circuit                the part of the machine's circuit that the program reaches, placed on its own
+    trace                  the tokens the machine's placed circuit writes for input set 0
+    golden/machine/nano    the machine's placed circuit
 
 A difference means that the compiler's output changed. If it was meant to: `make golden`, and read the diff.
 """
@@ -17,13 +18,14 @@ from runtime.levels import open_circuit
 from runtime.trace import print_trace
 from tests.conftest import ROOT, case_of, compiled
 from tests.kernels.cases import CASES
+from toolchain.circuit_ir.plan import plan_text, program_plan
 from toolchain.forms import FORMS
-from toolchain.machine_build import outline
+from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import NANO
 
 GOLDEN = ROOT / "golden"
 MACHINE = "machine"
-STAGES = ("ptx", "mir", "rom", "circuit")
+STAGES = ("ptx", "mir", "rom", "circuit", "trace")
 NAMES = {f"{case.name}/{stage}" for case in CASES for stage in STAGES} | {f"{MACHINE}/{NANO.name}"}
 TOKEN_LIMIT = 1000
 
@@ -45,8 +47,10 @@ def produce(name: str) -> str:
     """The text that golden/`name` must hold."""
     folder, stage = name.split("/")
     if folder == MACHINE:
-        return outline(NANO)
+        return plan_text(placed_circuit(NANO))
     if stage == "circuit":
+        return program_plan(compiled(folder, NANO.name).rom, NANO)
+    if stage == "trace":
         return circuit_trace(folder)
     return FORMS[stage].print(compiled(folder, NANO.name).last(stage))
 

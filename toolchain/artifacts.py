@@ -2,16 +2,23 @@
 
 import hashlib
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
 from runtime.trace import HEADER
+from toolchain.circuit_ir.placed import PlacedCircuit
+from toolchain.circuit_ir.plan import PLAN_HEADER, plan_text
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, form_of, read_form, read_text
 
 ORDER = [*(form.suffix for form in FORMS.values() if form.suffix), ".trace"]
 """Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
+
+
+PLAN = re.compile(r"circuit \w+: \d+ layers")
+"""How a plan begins: a placed circuit for people, as in golden/."""
 
 
 def describe(path: Path) -> dict[str, str]:
@@ -33,7 +40,7 @@ def _suffix(path: Path) -> str:
 
 
 def describe_file(path: Path) -> str:
-    """One artifact: parsed and printed, so that what does not parse is refused."""
+    """One artifact, parsed and printed, so that what does not parse is refused; a placed circuit as its plan."""
     if path.suffix == ".safetensors":
         return _tensors(path)
     if path.suffix == ".json":
@@ -41,8 +48,11 @@ def describe_file(path: Path) -> str:
     text = read_text(path)
     if text.startswith(HEADER):
         return text
+    if text.startswith(PLAN_HEADER):
+        return text  # a plan, as in golden/: for people only
     form = form_of(path)
-    return form.print(read_form(path, form))
+    value = read_form(path, form)
+    return plan_text(value) if isinstance(value, PlacedCircuit) else form.print(value)
 
 
 def describe_checkpoint(folder: Path) -> dict[str, str]:

@@ -86,18 +86,6 @@ def placed_size(spec: MachineSpec) -> str:
     return forms.placed_size(placed_circuit(spec))
 
 
-def outline(spec: MachineSpec) -> str:
-    """The placed circuit layer by layer: heads and gated sums by name, and how many units each layer takes."""
-    placed = placed_circuit(spec)
-    lines = [f"{spec.name}: {placed_size(spec)}"]
-    for number, layer in enumerate(placed.layers):
-        heads, erased = len(layer.heads), len(layer.erase)
-        lines.append(f"layer {number}: {heads} heads, {layer.units} units, {erased} erased")
-        lines += [f"    head  {head.name}" for head in layer.heads]
-        lines += [f"    logic {logic.name}" for logic in layer.logic]
-    return "\n".join(lines) + "\n"
-
-
 def cached_checkpoint(spec: MachineSpec, dtype: str) -> Path:
     """Where the checkpoint of a machine lies once it is built: by name, dtype, and what it was built from."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qgpuc"
