@@ -60,7 +60,7 @@ def latch(
     builder.add(Memory(name, CONSTANT_ROW, tuple(enable), stored, CONSTANT_ROW, reads, unwritten=1))
 
 
-def _ages(builder: CircuitBuilder, name: str, event: Affine, points: list[int]) -> dict[int, Wire]:
+def age_thresholds(builder: CircuitBuilder, name: str, event: Affine, points: list[int]) -> dict[int, Wire]:
     """over[n] = [age > n] for each n of `points`: y = 2**(n - age); relu(3.5 - 4y) - relu(2.5 - 4y).
 
     y is 1 or more where age <= n and 1/2 or less elsewhere, so the difference is flat around every value.
@@ -134,13 +134,13 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
         thread_block,
     )
 
-    over = _ages(builder, "exec", affine(kind[Kind.EXEC]), list(range(spec.max_returns + 1)))
+    over = age_thresholds(builder, "exec", affine(kind[Kind.EXEC]), list(range(spec.max_returns + 1)))
     entry_at = {n: affine(over[n - 1]) - over[n] for n in range(1, spec.max_returns + 1)}
     begins = affine(kind[Kind.CTA])  # its age is stale, and the last sequence may have left stores out
     next_at = {n + 1: form - begins for n, form in entry_at.items() if n < spec.max_returns}
     next_at[1] = affine(kind[Kind.EXEC])
     places = _payload_places(spec)
-    since = _ages(builder, "record", header, sorted({p - 1 for p in places} | set(places)))
+    since = age_thresholds(builder, "record", header, sorted({p - 1 for p in places} | set(places)))
     payload_at = {n: affine(since[n - 1]) - since[n] for n in places}
     return Context(
         spec, tuple(raw), kind, tuple(block), tuple(warp), tuple(mask), record, tuple(record_bits),
