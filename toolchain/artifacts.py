@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,6 @@ from toolchain.forms import FORMS, form_of, read_form, read_text
 
 ORDER = [*(form.suffix for form in FORMS.values() if form.suffix), ".trace"]
 """Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
-
-
-PLAN = re.compile(r"circuit \w+: \d+ layers")
-"""How a plan begins: a placed circuit for people, as in golden/."""
 
 
 def describe(path: Path) -> dict[str, str]:
