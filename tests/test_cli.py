@@ -92,12 +92,8 @@ def test_trace_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_inspect_golden_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["inspect", "golden/dot"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("--- ")] == [
-        "--- ptx",
-        "--- mir",
-        "--- rom",
-        "--- circuit",
-    ]
+    names = [line.removeprefix("--- ") for line in lines if line.startswith("--- ")]
+    assert names == ["ptx", "mir", "rom", "circuit", "trace"]
     assert run_command(["diff", "golden/dot", "golden/saxpy"]) == 1
 
 
