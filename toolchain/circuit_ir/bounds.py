@@ -14,10 +14,12 @@ bfloat16 arithmetic on these integers is exact (8 significant bits; accumulation
 but for the age counter, whose powers of two survive rounding. Sources of the facts used: docs/NUMERICS.md.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from toolchain.circuit_ir import ranges
 from toolchain.circuit_ir.ir import Affine, Age, Gate, Logic, Memory, Rows, Unit, Wire
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.ranges import Contribution, Exclusion, Piece, one_line_of_each_slot, pieces
@@ -293,15 +295,26 @@ def prove(placed: PlacedCircuit, spec: MachineSpec, dtype: Dtype) -> BoundsRepor
         shown = "; ".join(report.problems[:3])
         raise CompileError(
             f"the circuit is not exact in {dtype}: {shown}",
-            hint=f"{len(report.problems)} places in all; see `qgpuc inspect --bounds`",
+            hint=f"{len(report.problems)} places in all; see docs/CIRCUITS.md for how circuits keep their bounds",
         )
     return report
 
 
-def promised(placed: PlacedCircuit) -> Iterator[str]:
-    """One line for each group of wires whose range is a promise of its builder, checked by tests at run time."""
-    from toolchain.circuit_ir.ranges import analyse as ranges
+def promises(placed: PlacedCircuit) -> Iterator[str]:
+    """What the proof takes for granted: a line for each group of wires whose range intervals do not show.
 
-    for item in ranges(placed.circuit):
+    These follow from what the wires mean together (a digit of a resolved sum, one age at a time); the evaluator
+    checks every one of them at every token it runs.
+    """
+    found = ranges.analyse(placed.circuit)
+    proved = sum(item.proved for item in found)
+    yield f"ranges: {proved} of {len(found)} wires proved by intervals; the others are promised by their circuits"
+    groups: dict[str, list[ranges.WireRange]] = defaultdict(list)
+    for item in found:
         if not item.proved:
-            yield f"{item.wire}: {item.wire.low}..{item.wire.high} promised, {item.low:g}..{item.high:g} by intervals"
+            groups[re.sub(r"[0-9]+", "*", item.wire.name)].append(item)
+    for name, items in sorted(groups.items()):
+        low, high = min(item.low for item in items), max(item.high for item in items)
+        wires = [item.wire for item in items]
+        least, most = min(wire.low for wire in wires), max(wire.high for wire in wires)
+        yield f"  {name:<24} {len(items):>5} wires in {least}..{most}; intervals give {low:g}..{high:g}"

@@ -1,10 +1,21 @@
 """Logical circuit IR: what a token computes, as wires, gated sums, and rows of recurrent memory.
 
-    Circuit = (name, inputs, operations, outputs)
+    Circuit = (name, inputs: Wire*, operations: Op*, outputs: Wire*)
     Op      = Logic | Memory | Age
-    Logic   = units: each  weight * gate(affine) * up(affine)  summed into output wires; gate is relu or step
-    Memory  = rows of values: one row written, one row (or the sum of some) read, in one token
-    Age     = 2**-n, n the tokens since an event
+    Logic   = (name, units: Unit*)
+    Unit    = (kind: relu | step, gate: Affine, up: Affine?, outputs: (Wire, weight)*)
+              outputs += weight * kind(gate) * up
+    Memory  = (name, write: Rows, enable: Affine*, values: Value*, read: Rows, outputs: (Wire, (dimension, weight)*)*,
+               wipe: Affine?, anchor: Affine, sink, unwritten?)
+              one row of values written, one row (or the sum of some) read, in one token
+    Rows    = (bits: Affine*, literals: Affine*, every, tap, complements: Affine*)
+    Value   = (form: Affine, tap)
+    Age     = (name, event: Affine, output: Wire)
+              2**-n, n the tokens since the event
+    Affine  = ((Wire, coefficient)*, constant)
+    Wire    = (name, low, high)
+
+text.py is the same as text, verifier.py the rules, evaluator.py the meaning.
 
 A wire is a small integer, the same meaning in every token; it is the sum of what its operations add. A Logic
 operation is one SwiGLU layer's work, a Memory or Age operation one Gated DeltaNet head's. Where an affine form
@@ -128,7 +139,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Logic:
-    """A gated sum: one MLP's worth of units that belong together. `source` is the part of the machine it serves."""
+    """A gated sum: units of one MLP that belong together. The name says which part of the machine they are."""
 
     name: str
     units: tuple[Unit, ...]

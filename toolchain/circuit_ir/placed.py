@@ -1,4 +1,9 @@
-"""Placed circuit IR: every operation has a layer, every wire a slot of the residual stream, every head an index."""
+"""Placed circuit IR: every operation has a layer, every wire a slot of the residual stream, every head an index.
+
+    PlacedCircuit = (circuit: Circuit, layers: Layer*, slots: {Wire: dimension}, ballast: (dimension, share)*,
+                     hidden, mlp, heads)
+    Layer         = (heads: (Memory | Age)*, logic: Logic*, erase: dimension*)
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from runtime.vocabulary import END, Vocabulary
-from toolchain.circuit_ir.bounds import prove
+from toolchain.circuit_ir.bounds import promises, prove
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
@@ -23,6 +23,8 @@ from toolchain.weights_backend.layers import CONVOLUTION, Stream, Tensors, layer
 from toolchain.weights_backend.numerics import Dtype, rounded
 
 SPEC_FILE = "qgpuc.json"
+PROOF_FILE = "bounds.txt"
+"""The bounds pass's report."""
 FORMAT = 1
 """Version of the folder's own description."""
 MAX_TOKENS = 1 << 18
@@ -82,8 +84,8 @@ def model_config(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict
         "linear_conv_kernel_dim": CONVOLUTION,
         "linear_key_head_dim": spec.head_rows,
         "linear_value_head_dim": spec.head_values,
-        "linear_num_key_heads": spec.heads,
-        "linear_num_value_heads": spec.heads,
+        "linear_num_key_heads": placed.heads,
+        "linear_num_value_heads": placed.heads,
         "max_position_embeddings": MAX_TOKENS,
         "tie_word_embeddings": False,
         "eos_token_id": vocabulary.id(END),
@@ -230,7 +232,7 @@ def build_checkpoint(
     if directory.exists() and not force and (not directory.is_dir() or any(directory.iterdir())):
         raise CompileError(f"'{directory}' is there already", hint="name a new folder with -o")
     placed = placed or placed_machine(spec)
-    prove(placed, spec, dtype)
+    proof = prove(placed, spec, dtype)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
@@ -243,6 +245,7 @@ def build_checkpoint(
         generation = {"do_sample": False, "eos_token_id": config["eos_token_id"]}
         _write_json(temporary / "generation_config.json", generation)
         _write_json(temporary / SPEC_FILE, _description(spec, placed, dtype))
+        (temporary / PROOF_FILE).write_text("\n".join([*proof.lines(), "", *promises(placed)]) + "\n")
         _write_tokenizer(spec, temporary)
         _write_weights(spec, placed, dtype, temporary, progress)
         if directory.exists():

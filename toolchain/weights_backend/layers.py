@@ -34,12 +34,13 @@ class Stream:
     slots: Mapping[Wire, int]
     ballast: tuple[tuple[int, float], ...]
     hidden: int
+    heads: int
     dtype: Dtype
 
     @classmethod
     def of(cls, placed: PlacedCircuit, dtype: Dtype) -> "Stream":
         ballast = tuple((slot, share**0.5 * 2.0**BALLAST_LOG) for slot, share in placed.ballast)
-        return cls(placed.slots, ballast, placed.hidden, dtype)
+        return cls(placed.slots, ballast, placed.hidden, placed.heads, dtype)
 
     def add_form(self, row: np.ndarray, form: Affine, scale: float) -> None:
         """row += the weights that compute scale * form. A constant takes as many ballast dimensions as it needs."""
@@ -68,7 +69,7 @@ class _HeadTensors:
 
     def __init__(self, spec: MachineSpec, stream: Stream, tensors: Tensors, head: int) -> None:
         self.spec, self.stream, self.tensors, self.head = spec, stream, tensors, head
-        keys, values, heads = spec.head_rows, spec.head_values, spec.heads
+        keys, values, heads = spec.head_rows, spec.head_values, stream.heads
         self.query_at = head * keys
         self.key_at = heads * keys + head * keys
         self.value_at = 2 * heads * keys + head * values
@@ -164,15 +165,15 @@ def _state_ballast(values: int) -> range:
 
 
 def _attention(spec: MachineSpec, stream: Stream, heads: Sequence[Memory | Age]) -> Tensors:
-    keys, values = spec.heads * spec.head_rows, spec.heads * spec.head_values
+    keys, values = stream.heads * spec.head_rows, stream.heads * spec.head_values
     shapes = {
         "in_proj_qkv.weight": (2 * keys + values, stream.hidden),
         "conv1d.weight": (2 * keys + values, 1, CONVOLUTION),
         "in_proj_z.weight": (values, stream.hidden),
-        "in_proj_b.weight": (spec.heads, stream.hidden),
-        "in_proj_a.weight": (spec.heads, stream.hidden),
-        "A_log": (spec.heads,),
-        "dt_bias": (spec.heads,),
+        "in_proj_b.weight": (stream.heads, stream.hidden),
+        "in_proj_a.weight": (stream.heads, stream.hidden),
+        "A_log": (stream.heads,),
+        "dt_bias": (stream.heads,),
         "out_proj.weight": (stream.hidden, values),
     }
     tensors = {f"linear_attn.{name}": np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
