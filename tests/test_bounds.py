@@ -130,7 +130,7 @@ def test_selections_by_independent_lines_are_not() -> None:
     circuit = builder.circuit([*lines, source], [chosen])
     assert _range_of(circuit, "chosen") == (0, 30)
     values = {lines[0]: 1, lines[1]: 1, source: 9}
-    with pytest.raises(RangeError, match="%chosen is 18, outside 0..15"):
+    with pytest.raises(RangeError, match=r"%chosen is 18, outside 0\.\.15"):
         logical_evaluator(circuit).run(values)
 
 
