@@ -56,7 +56,7 @@ def test_a_chain_takes_a_layer_a_link() -> None:
     placed = good(chain(7))
     assert len(placed.layers) == 7
     assert [placed.layer_of(op) for op in placed.circuit.operations] == list(range(7))
-    assert (placed.hidden, placed.mlp, placed.heads) == (64, 64, 0)
+    assert (placed.hidden, placed.mlp, placed.heads) == (64, 64, 1)
 
 
 def test_a_head_and_logic_share_a_layer() -> None:

@@ -225,7 +225,7 @@ def test_constants_take_as_many_ballast_dimensions_as_they_need() -> None:
     """200.5 has ten significant bits: in bfloat16 it takes two of the dimensions, in float32 one."""
     used = {}
     for dtype in Dtype:
-        stream = Stream({}, ((0, 16 * 2.0**BALLAST_LOG), (1, 8 * 2.0**BALLAST_LOG)), 64, dtype)
+        stream = Stream({}, ((0, 16 * 2.0**BALLAST_LOG), (1, 8 * 2.0**BALLAST_LOG)), 64, 1, dtype)
         row = np.zeros(64, dtype=np.float32)
         stream.add_constant(row, 200.5)
         assert sum(float(row[slot]) * size for slot, size in stream.ballast) == 200.5
@@ -235,13 +235,13 @@ def test_constants_take_as_many_ballast_dimensions_as_they_need() -> None:
 
 
 def test_a_constant_that_does_not_fit_is_refused() -> None:
-    stream = Stream({}, ((0, 2.0**BALLAST_LOG),), 4, Dtype.BFLOAT16)
+    stream = Stream({}, ((0, 2.0**BALLAST_LOG),), 4, 1, Dtype.BFLOAT16)
     with pytest.raises(ValueError, match="needs more than 1 ballast dimensions"):
         stream.add_constant(np.zeros(4, dtype=np.float32), 257.0)
 
 
 def test_constants_add_up() -> None:
-    stream = Stream({}, ((0, 2.0**BALLAST_LOG), (1, 2.0**BALLAST_LOG)), 4, Dtype.BFLOAT16)
+    stream = Stream({}, ((0, 2.0**BALLAST_LOG), (1, 2.0**BALLAST_LOG)), 4, 1, Dtype.BFLOAT16)
     row = np.zeros(4, dtype=np.float32)
     for value in (3.5, -1.25, 100.0):
         stream.add_form(row, affine(value), 2.0)

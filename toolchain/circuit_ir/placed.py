@@ -3,6 +3,8 @@
     PlacedCircuit = (circuit: Circuit, layers: Layer*, slots: {Wire: dimension}, ballast: (dimension, share)*,
                      hidden, mlp, heads)
     Layer         = (heads: (Memory | Age)*, logic: Logic*, erase: dimension*)
+
+It runs as the half-layers of a stock model do: all heads of a layer, then its gated sums and erasures.
 """
 
 from collections.abc import Iterator

@@ -45,7 +45,7 @@ def place(circuit: Circuit, spec: MachineSpec) -> PlacedCircuit:
                 f"machine '{spec.name}' needs {value} for {limit}; it is {most}", limit=limit,
                 hint="give the machine fewer lanes, warps, registers or returns",
             )  # fmt: skip
-    width = max(len(layer.heads) for layer in layers)
+    width = max(1, *(len(layer.heads) for layer in layers))
     return PlacedCircuit(circuit, layers, slots, ballast, hidden, -(-mlp // HIDDEN_STEP) * HIDDEN_STEP, width)
 
 
