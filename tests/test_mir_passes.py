@@ -436,12 +436,12 @@ def test_lowering_handles_guards_swaps_and_pairs() -> None:
         "add.f32 %r1, %r2, %r3;",
         "div.s32 %r1, %r2, %r3;",
         "ld.shared.u32 %r1, [%r2];",
-        "ld.global.u8 %r1, [%r2];",
+        "st.global.u8 [%r2], %r1;",
         "bar.sync 0;",
         "atom.global.add.u32 %r1, [%r2], %r3;",
         "shr.u64 %r1, %r2, 3;",
         "mov.u32 %r1, %clock;",
-        "add.sat.s32 %r1, %r2, %r3;",
+        "prmt.b32 %r1, %r2, %r3, %r1;",
     ],
 )
 def test_lowering_refuses_with_the_line(line: str) -> None:

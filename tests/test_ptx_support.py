@@ -45,9 +45,9 @@ REFUSED = {
     "activemask.b32 %r1": "a warp vote or match",
     "div.s32 %r1, %r2, %r3": "division",
     "rem.u32 %r1, %r2, %r3": "division",
-    "ld.global.u8 %r1, [%rd1]": "8- and 16-bit data",
+    "st.global.u8 [%rd1], %rs1": "8- and 16-bit data",
     "st.global.b16 [%rd1], %rs1": "8- and 16-bit data",
-    "add.s16 %rs1, %rs2, %rs3": "8- and 16-bit data",
+    "popc.b16 %rs1, %rs2": "8- and 16-bit data",
     "ld.global.v2.u32 {%r1, %r2}, [%rd1]": "vector memory access",
     "ld.global.u64 %rd2, [%rd1]": "64-bit data",
     "st.global.b64 [%rd1], %rd2": "64-bit data",
@@ -94,7 +94,10 @@ ld.volatile.global.u32 %r1, [%rd1]; st.global.s32 [%rd1], %r1; bar.warp.sync -1;
 mul.wide.s32 %rd1, %r1, 4; cvt.s64.s32 %rd1, %r1; cvt.u32.u64 %r1, %rd1; add.s64 %rd1, %rd2, %rd3;
 shl.b64 %rd1, %rd2, 2; mad.lo.s64 %rd1, %rd2, %rd3, %rd4; ld.param.u64 %rd1, [a];
 cvta.to.global.u64 %rd1, %rd2;
-mad.wide.u32 %rd1, %r1, 4, %rd2; mov.b64 %rd1, %rd2;"""
+mad.wide.u32 %rd1, %r1, 4, %rd2; mov.b64 %rd1, %rd2;
+ld.global.u8 %r1, [%rd1]; ld.global.b16 %rs1, [%rd1+2]; add.s16 %rs1, %rs2, %rs3; selp.b16 %rs1, 1, 0, %p1;
+mul.wide.u16 %r1, %rs1, 4; mul.hi.u16 %rs1, %rs2, -13107; setp.lt.s16 %p1, %rs1, %rs2; cvt.s32.s8 %r1, %rs1;
+cvt.u16.u32 %rs1, %r1; shr.u16 %rs1, %rs2, %r1; mad.lo.s16 %rs1, %rs2, %rs3, %rs1;"""
 
 
 def test_everything_this_version_runs_is_accepted_and_well_formed() -> None:

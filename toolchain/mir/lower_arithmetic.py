@@ -1,6 +1,8 @@
 """PTX arithmetic to the machine's operations: one method a family, found by opcode.
 
 64-bit operations are kept where the low word of the result depends only on the low words of the operands.
+Compilers narrow 32-bit arithmetic to 16 bits where the rest does not count; it is done on 32 bits here, its
+operands extended and its result cut (`Lowering.read` and `define`).
 """
 
 from collections.abc import Callable
@@ -8,6 +10,8 @@ from collections.abc import Callable
 from toolchain.mir.affine import constant, is_constant, number
 from toolchain.mir.ir import ZERO, Predicate, Value
 from toolchain.mir.isa import MulOp, Op
+from toolchain.mir.lower_composed import HANDLERS as COMPOSED
+from toolchain.mir.lower_composed import saturated
 from toolchain.mir.lowering import AND, AND_NOT, COPY, NOT, OR, XOR, Lowering, refuse
 from toolchain.mir.rom import LinkValue
 from toolchain.ptx_frontend import ast
@@ -43,13 +47,41 @@ def lower_arithmetic(lowering: Lowering, item: ast.Instruction) -> None:
     if kind == "pred":
         _predicate_logic(lowering, item)
         return
-    handler = HANDLERS.get(item.opcode)
+    handler = saturated if "sat" in item.modifiers else HANDLERS.get(item.opcode)
     if handler is None:
         raise refuse(
             item, "is not supported", NEXT.get(item.opcode, "see the list of instructions in the README")
         )
     _check_type(item, kind)
-    lowering.define(item, handler(lowering, item, kind))
+    lowering.define(item, handler(lowering, item, kind), fits=_fits_half(item, kind))
+
+
+HALF = (
+    "add",
+    "sub",
+    "mul",
+    "mad",
+    "and",
+    "or",
+    "xor",
+    "not",
+    "neg",
+    "abs",
+    "shl",
+    "shr",
+    "min",
+    "max",
+    "selp",
+)
+HALF += ("mov", "cvt")
+"""Opcodes with 16-bit forms."""
+
+
+def _fits_half(item: ast.Instruction, kind: str) -> bool:
+    """Whether a 16-bit result has a zero upper half already, as its zero-extended operands have."""
+    if item.opcode == "cvt":
+        return ast.TYPE_BITS[item.modifiers[0]] <= 16 and not item.modifiers[0].startswith("s")
+    return item.opcode in ("and", "or", "xor", "shr", "min", "max", "selp", "mov") and kind in ("u16", "b16")
 
 
 LOW_WORD = ("add", "sub", "mov", "and", "or", "xor", "not", "neg", "shl", "selp", "cvta", "cvt")
@@ -59,11 +91,11 @@ LOW_WORD = ("add", "sub", "mov", "and", "or", "xor", "not", "neg", "shl", "selp"
 def _check_type(item: ast.Instruction, kind: str) -> None:
     types = [word for word in item.modifiers if word in ast.TYPE_BITS]
     extra = [word for word in item.modifiers if word not in ast.TYPE_BITS]
-    if any(word in ("sat", "cc") for word in extra):
+    if "cc" in extra or ("sat" in extra and item.opcode not in ("add", "sub")):
         raise refuse(item, "saturates or carries", "the machine wraps modulo 2**32")
     for name in types:
         bits = ast.TYPE_BITS[name]
-        if bits == 32:
+        if bits == 32 or (bits == 16 and item.opcode in HALF) or (bits == 8 and item.opcode == "cvt"):
             continue
         low_word_only = item.opcode in LOW_WORD or (item.opcode in ("mul", "mad") and "lo" in extra)
         if bits != 64 or not low_word_only:
@@ -72,9 +104,17 @@ def _check_type(item: ast.Instruction, kind: str) -> None:
 
 def _two(op: Op) -> Handler:
     def handler(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-        return lowering.compute(op, lowering.value(item.operands[1]), lowering.value(item.operands[2]))
+        a, b = (lowering.read(operand, kind) for operand in item.operands[1:3])
+        return lowering.compute(op, a, b)
 
     return handler
+
+
+def _shift(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
+    """shl, shr; the amount is a 32-bit operand in every form."""
+    signed = Op.SHR_S if kind.startswith("s") else Op.SHR_U
+    op = Op.SHL if item.opcode == "shl" else signed
+    return lowering.compute(op, lowering.read(item.operands[1], kind), lowering.value(item.operands[2]))
 
 
 def _one(op: Op) -> Handler:
@@ -92,11 +132,21 @@ def _copy(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
         raise refuse(
             item, "converts an address that is not global", "only global memory is in the machine yet"
         )
-    return lowering.value(item.operands[1])
+    return lowering.read(item.operands[1], kind)
+
+
+def _convert(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
+    """cvt.to.from: extended as `from` says, cut as `to` says."""
+    value = lowering.read(item.operands[1], kind)
+    to = item.modifiers[0]
+    bits = ast.TYPE_BITS[to]
+    if bits >= ast.TYPE_BITS[kind] and (bits >= 32 or not kind.startswith("s")):
+        return value
+    return lowering.field(value, 0, bits, is_signed=to.startswith("s")) if bits < 32 else value
 
 
 def _logic(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    a, b = lowering.value(item.operands[1]), lowering.value(item.operands[2])
+    a, b = lowering.read(item.operands[1], kind), lowering.read(item.operands[2], kind)
     return lowering.compute(Op.LOP, a, b, table=TABLES[item.opcode])
 
 
@@ -105,11 +155,11 @@ def _not(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
 
 
 def _neg(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    return lowering.compute(Op.SUB, ZERO, lowering.value(item.operands[1]))
+    return lowering.compute(Op.SUB, ZERO, lowering.read(item.operands[1], kind))
 
 
 def _abs(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    value = lowering.value(item.operands[1])
+    value = lowering.read(item.operands[1], kind)
     return lowering.compute(Op.MAX_S, value, lowering.compute(Op.SUB, ZERO, value))
 
 
@@ -117,14 +167,16 @@ def _select(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     _, a, b, selector = item.operands
     swapped = isinstance(selector, ast.Negated)
     test = lowering.test(selector.operand if isinstance(selector, ast.Negated) else selector)
-    first, second = lowering.value(a), lowering.value(b)
+    first, second = lowering.read(a, kind), lowering.read(b, kind)
     dest = lowering.fresh()
     lowering.emit(Op.SEL, dest, *((second, first) if swapped else (first, second)), predicate=test)
     return dest
 
 
 def _product(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    a, b = lowering.value(item.operands[1]), lowering.value(item.operands[2])
+    a, b = lowering.read(item.operands[1], kind), lowering.read(item.operands[2], kind)
+    if "hi" in item.modifiers and ast.TYPE_BITS[kind] == 16:
+        return lowering.compute(Op.SHR_U, lowering.compute(MulOp.LO, a, b), constant(16))
     if "hi" in item.modifiers:
         return lowering.compute(MulOp.HI_S if kind.startswith("s") else MulOp.HI_U, a, b)
     return lowering.compute(MulOp.LO, a, b)
@@ -186,33 +238,6 @@ def _insert(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     return lowering.compute(Op.LOP, inside, lowering.compute(Op.LOP, old, mask, table=AND_NOT), table=OR)
 
 
-HANDLERS: dict[str, Handler] = {
-    "add": _two(Op.ADD),
-    "sub": _two(Op.SUB),
-    "min": _by_sign(Op.MIN_U, Op.MIN_S),
-    "max": _by_sign(Op.MAX_U, Op.MAX_S),
-    "shl": _two(Op.SHL),
-    "shr": _by_sign(Op.SHR_U, Op.SHR_S),
-    "popc": _one(Op.POPC),
-    "clz": _one(Op.CLZ),
-    "brev": _one(Op.BREV),
-    "and": _logic,
-    "or": _logic,
-    "xor": _logic,
-    "not": _not,
-    "neg": _neg,
-    "abs": _abs,
-    "mov": _copy,
-    "cvt": _copy,
-    "cvta": _copy,
-    "selp": _select,
-    "mul": _product,
-    "mad": _multiply_add,
-    "shf": _funnel,
-    "bfe": _extract,
-    "bfi": _insert,
-}
-
 # --- Predicates. Comparisons the machine lacks: a > b is b < a, a <= b is b >= a.
 
 COMPARISONS: dict[str, tuple[Op, Op, bool]] = {
@@ -232,23 +257,43 @@ COMPARISONS: dict[str, tuple[Op, Op, bool]] = {
 
 def _setp(lowering: Lowering, item: ast.Instruction, kind: str) -> None:
     """setp.CMP[.BOOL].type p[|q], a, b[, c]: p = (a CMP b) BOOL c, q = !(a CMP b) BOOL c."""
-    if ast.TYPE_BITS.get(kind) != 32 or item.modifiers[0] not in COMPARISONS:
-        raise refuse(item, f"compares {kind} data", "use 32-bit integers (int, unsigned)")
-    unsigned, signed, swapped = COMPARISONS[item.modifiers[0]]
-    a, b = lowering.value(item.operands[1]), lowering.value(item.operands[2])
-    test = lowering.fresh_predicate()
-    operands = (b, a) if swapped else (a, b)
-    lowering.emit(signed if kind.startswith("s") else unsigned, test, *operands)
+    test = _comparison(lowering, item, kind)
     dest = item.operands[0]
     first, second = (dest.first, dest.second) if isinstance(dest, ast.Pair) else (dest, None)
     inverse = lowering.logic(NOT, test) if second is not None else test
     if len(item.operands) > 3:
-        table = TABLES.get(item.modifiers[1], COPY)
-        other = lowering.test(item.operands[3])
-        test, inverse = lowering.logic(table, test, other), lowering.logic(table, inverse, other)
+        test, inverse = (_combined(lowering, item, each) for each in (test, inverse))
     lowering.define_test(item, test, first)
     if second is not None:
         lowering.define_test(item, inverse, second)
+
+
+def _comparison(lowering: Lowering, item: ast.Instruction, kind: str) -> Predicate:
+    """a CMP b of a setp or set."""
+    if ast.TYPE_BITS.get(kind) not in (16, 32) or item.modifiers[0] not in COMPARISONS:
+        raise refuse(item, f"compares {kind} data", "use 32-bit integers (int, unsigned)")
+    unsigned, signed, swapped = COMPARISONS[item.modifiers[0]]
+    a, b = lowering.read(item.operands[1], kind), lowering.read(item.operands[2], kind)
+    test = lowering.fresh_predicate()
+    operands = (b, a) if swapped else (a, b)
+    lowering.emit(signed if kind.startswith("s") else unsigned, test, *operands)
+    return test
+
+
+def _combined(lowering: Lowering, item: ast.Instruction, test: Predicate) -> Predicate:
+    """test BOOL c, where c is the fourth operand."""
+    table = TABLES.get(item.modifiers[1], COPY)
+    return lowering.logic(table, test, lowering.test(item.operands[3]))
+
+
+def _set(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
+    """set.CMP[.BOOL].type.type d, a, b[, c]: all ones where it holds, else zero."""
+    test = _comparison(lowering, item, kind)
+    if len(item.operands) > 3:
+        test = _combined(lowering, item, test)
+    dest = lowering.fresh()
+    lowering.emit(Op.SEL, dest, ALL_ONES, ZERO, predicate=test)
+    return dest
 
 
 def _predicate_logic(lowering: Lowering, item: ast.Instruction) -> None:
@@ -258,3 +303,33 @@ def _predicate_logic(lowering: Lowering, item: ast.Instruction) -> None:
     if item.opcode not in tables:
         raise refuse(item, "is not supported on predicates")
     lowering.define_test(item, lowering.logic(tables[item.opcode], *tests), item.operands[0])
+
+
+HANDLERS: dict[str, Handler] = {
+    "add": _two(Op.ADD),
+    "sub": _two(Op.SUB),
+    "min": _by_sign(Op.MIN_U, Op.MIN_S),
+    "max": _by_sign(Op.MAX_U, Op.MAX_S),
+    "shl": _shift,
+    "shr": _shift,
+    "popc": _one(Op.POPC),
+    "clz": _one(Op.CLZ),
+    "brev": _one(Op.BREV),
+    "and": _logic,
+    "or": _logic,
+    "xor": _logic,
+    "not": _not,
+    "neg": _neg,
+    "abs": _abs,
+    "mov": _copy,
+    "cvt": _convert,
+    "cvta": _copy,
+    "selp": _select,
+    "mul": _product,
+    "mad": _multiply_add,
+    "shf": _funnel,
+    "bfe": _extract,
+    "bfi": _insert,
+    "set": _set,
+    **COMPOSED,
+}

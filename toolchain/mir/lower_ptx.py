@@ -3,6 +3,7 @@
 Parameters and launch extents become link-time constants. A 64-bit register becomes its low word: every
 operation that would need the high word is refused, so what remains (address arithmetic) is exact modulo
 2**32. A memory access becomes `shr.u` by 2 and an access by word; address narrowing then removes the shift.
+A load of a byte or a half word loads its word and takes the bits out of it.
 Guarded arithmetic becomes `sel`. Registers that some path leaves undefined (LLVM's undef) are zeroed at the
 entry.
 """
@@ -31,7 +32,7 @@ from toolchain.mir.ir import (
 )
 from toolchain.mir.isa import SPECIALS, Op
 from toolchain.mir.lower_arithmetic import lower_arithmetic
-from toolchain.mir.lowering import Lowering, refuse
+from toolchain.mir.lowering import AND, OR, Lowering, refuse
 from toolchain.mir.rom import LinkValue, Parameter
 from toolchain.ptx_frontend import ast
 
@@ -138,6 +139,8 @@ def _lower(lowering: Lowering, item: ast.Instruction) -> None:
             _load(lowering, item)
         case "st":
             _store(lowering, item)
+        case "mov" if isinstance(item.operands[0], ast.Vector):
+            _unpack(lowering, item, item.operands[0])
         case "mov" if isinstance(item.operands[1], ast.SpecialRegister | ast.Symbol | ast.Vector):
             _move(lowering, item)
         case _ if item.name.startswith(NOTHING_TO_DO):
@@ -190,8 +193,11 @@ def _branch_table(lowering: Lowering, item: ast.Instruction) -> None:
 
 
 def _move(lowering: Lowering, item: ast.Instruction) -> None:
-    """mov from a special register."""
+    """mov from a special register, or from two halves."""
     source = item.operands[1]
+    if isinstance(source, ast.Vector):
+        lowering.define(item, _packed(lowering, item, source))
+        return
     if not isinstance(source, ast.SpecialRegister):
         raise refuse(
             item,
@@ -199,6 +205,24 @@ def _move(lowering: Lowering, item: ast.Instruction) -> None:
             "global variables, shared memory and 64-bit data are not in the machine yet",
         )
     lowering.define(item, special_register(lowering, item, source.name))
+
+
+def _packed(lowering: Lowering, item: ast.Instruction, halves: ast.Vector) -> Value:
+    """mov.b32 d, {low, high}."""
+    if item.modifiers != ("b32",) or len(halves.elements) != 2:
+        raise refuse(item, "moves a vector", "64-bit data is not in the machine yet")
+    low, high = (lowering.read(element, "u16") for element in halves.elements)
+    return lowering.compute(Op.LOP, lowering.compute(Op.SHL, high, constant(16)), low, table=OR)
+
+
+def _unpack(lowering: Lowering, item: ast.Instruction, halves: ast.Vector) -> None:
+    """mov.b32 {low, high}, a; either may be `_`."""
+    if item.modifiers != ("b32",) or len(halves.elements) != 2:
+        raise refuse(item, "moves a vector", "64-bit data is not in the machine yet")
+    value = lowering.value(item.operands[1])
+    for index, element in enumerate(halves.elements):
+        if element not in (ast.Register("_"), ast.Symbol("_")):
+            lowering.define(item, lowering.field(value, 16 * index, 16, is_signed=False), element, fits=True)
 
 
 def special_register(lowering: Lowering, item: ast.Instruction, name: str) -> Value:
@@ -230,6 +254,10 @@ def _load(lowering: Lowering, item: ast.Instruction) -> None:
     if "param" in item.modifiers:
         _load_parameter(lowering, item, kind)
         return
+    if ast.TYPE_BITS.get(kind, 0) < 32:
+        _check_space(item)
+        lowering.define(item, _part_of_word(lowering, item, kind), fits=not kind.startswith("s"))
+        return
     _check_global(item, kind)
     base, offset = address(lowering, item, place)
     for index, element in enumerate(_elements(dest)):
@@ -237,12 +265,36 @@ def _load(lowering: Lowering, item: ast.Instruction) -> None:
         lowering.define(item, lowering.load(base, step), element)
 
 
+def _part_of_word(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
+    """The 8 or 16 bits at an address; they lie in one word, as addresses are aligned to the access."""
+    place = item.operands[1]
+    bits, signed = ast.TYPE_BITS[kind], kind.startswith("s")
+    base, offset = (place.base, place.offset) if isinstance(place, ast.Address) else (place, 0)
+    if base is None or (isinstance(base, ast.Register) and base.name in lowering.words):
+        start = ast.Address(base, offset - offset % 4)
+        word = lowering.load(*_load_place(lowering, item, start))
+        return lowering.field(word, 8 * (offset % 4), bits, is_signed=signed)
+    word = lowering.load(*_load_place(lowering, item, place))
+    byte = lowering.compute(Op.ADD, lowering.value(base), constant(offset))
+    amount = lowering.compute(Op.SHL, lowering.compute(Op.LOP, byte, constant(3), table=AND), constant(3))
+    return lowering.field(lowering.compute(Op.SHR_U, word, amount), 0, bits, is_signed=signed)
+
+
+def _load_place(lowering: Lowering, item: ast.Instruction, place: ast.Operand) -> tuple[Operand, LinkValue]:
+    base, offset = address(lowering, item, place)
+    return base, constant(offset)
+
+
 def _check_global(item: ast.Instruction, kind: str) -> None:
+    _check_space(item)
+    if ast.TYPE_BITS.get(kind) != 32:
+        raise refuse(item, f"accesses {kind} data", "use 32-bit elements (int, unsigned)")
+
+
+def _check_space(item: ast.Instruction) -> None:
     if "global" not in item.modifiers:
         space = next((word for word in item.modifiers if word in ("shared", "local", "const")), "generic")
         raise refuse(item, f"accesses {space} memory", "only global memory is in the machine yet")
-    if ast.TYPE_BITS.get(kind) != 32:
-        raise refuse(item, f"accesses {kind} data", "use 32-bit elements (int, unsigned)")
 
 
 def _load_parameter(lowering: Lowering, item: ast.Instruction, kind: str) -> None:

@@ -5,6 +5,7 @@ import re
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.affine import constant
+from toolchain.mir.alignment import word_multiples
 from toolchain.mir.ir import (
     TRUE,
     ZERO,
@@ -43,6 +44,7 @@ class Lowering:
         self.parameters = parameters
         self.spec = spec
         self.types = function.register_types()
+        self.words = word_multiples(function, parameters)
         self.blocks: list[Block] = []
         self.open_label: str | None = None
         self.body: list[Instruction] = []
@@ -135,6 +137,22 @@ class Lowering:
         assert self.at is not None
         raise refuse(self.at, f"has an operand that is not an integer: {operand}")
 
+    def read(self, operand: ast.Operand, kind: str) -> Value:
+        """A source operand of a PTX type: 8 and 16 bits are extended to 32 as the type says."""
+        bits = ast.TYPE_BITS.get(kind, 32)
+        if bits >= 32:
+            return self.value(operand)
+        if isinstance(operand, ast.Immediate):
+            value = operand.value & ((1 << bits) - 1)
+            return constant(value - (1 << bits) if kind.startswith("s") and value >> (bits - 1) else value)
+        if bits == 16 and not kind.startswith("s") and self.is_half(operand):
+            return self.value(operand)
+        return self.field(self.value(operand), 0, bits, is_signed=kind.startswith("s"))
+
+    def is_half(self, operand: ast.Operand) -> bool:
+        """Whether it is a 16-bit register. Here it has 32 bits, and the upper half is always zero."""
+        return isinstance(operand, ast.Register) and ast.TYPE_BITS.get(self.types.get(operand.name, "")) == 16
+
     def test(self, operand: ast.Operand) -> Predicate:
         """A PTX predicate operand: `%p`, `!%p`, or a constant."""
         match operand:
@@ -191,9 +209,16 @@ class Lowering:
         top = self.compute(Op.SHL, value, constant(32 - low - bits))
         return self.compute(shift, top, constant(32 - bits))
 
-    def define(self, item: ast.Instruction, value: Value, operand: ast.Operand | None = None) -> None:
-        """Gives `value` to the destination of a PTX instruction, only where its guard holds."""
+    def define(
+        self, item: ast.Instruction, value: Value, operand: ast.Operand | None = None, *, fits: bool = False
+    ) -> None:
+        """Gives `value` to the destination of a PTX instruction, only where its guard holds.
+
+        A 16-bit destination takes the low half; `fits` says that the upper half is zero already.
+        """
         dest = self.value(operand or item.operands[0])
+        if self.is_half(operand or item.operands[0]) and not fits:
+            value = self.field(value, 0, 16, is_signed=False)
         if not isinstance(dest, Register):
             raise refuse(item, "has a destination that is not a register")
         if item.guard is None:

@@ -22,9 +22,12 @@ OPTIONS = (
     "-two-entry-phi-node-folding-threshold=12",
     "-phi-node-folding-threshold=8",
     "-replexitval=never",
+    "-combiner-reduce-load-op-store-width=0",
+    "-combiner-shrink-load-replace-store-with-store=0",
 )
 """Process-wide LLVM options: one induction variable a loop; branches over cheap arithmetic become selects; no
-loop is replaced by its closed form, which wants 64-bit arithmetic."""
+loop is replaced by its closed form, which wants 64-bit arithmetic; a store of a word whose other bytes stay as
+they are is not made a store of bytes."""
 
 
 @cache

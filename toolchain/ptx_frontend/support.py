@@ -28,30 +28,33 @@ LISTED = 20
 WORD = r"[bsu]32"
 WIDE = r"[bsu]64"
 ANY = rf"({WORD}|{WIDE})"
+HALF = r"[bsu]16"
+SOME = rf"({HALF}|{WORD}|{WIDE})"
+SMALL = r"[bsu](8|16)"
 COMPARISON = r"(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
 BOOLEAN = r"(\.(and|or|xor))?"
 ORDER = r"((weak|volatile|relaxed|acquire|release)(\.(cta|gpu|sys|cluster))?\.)?"
 HINTS = r"(\.(nc|c[agvs]|lu|w[bt]|L[12]::\w+))*"
 
 SUPPORTED: dict[str, str] = {
-    "add": rf"{ANY}|sat\.s32",
-    "sub": rf"{ANY}|sat\.s32",
-    "mul": rf"(lo|hi)\.{WORD}|wide\.[su]32|lo\.{WIDE}",
-    "mad": rf"(lo|hi)\.{WORD}|wide\.[su]32|lo\.{WIDE}",
+    "add": rf"{SOME}|sat\.s32",
+    "sub": rf"{SOME}|sat\.s32",
+    "mul": rf"(lo|hi)\.({HALF}|{WORD})|wide\.[su](16|32)|lo\.{WIDE}",
+    "mad": rf"(lo|hi)\.{WORD}|lo\.{HALF}|wide\.[su](16|32)|lo\.{WIDE}",
     "mul24": r"(lo|hi)\.[su]32",
     "mad24": r"(lo|hi)\.[su]32",
     "sad": WORD,
-    "abs": "s32",
-    "neg": "s32",
-    "min": WORD,
-    "max": WORD,
-    "and": rf"{ANY}|pred",
-    "or": rf"{ANY}|pred",
-    "xor": rf"{ANY}|pred",
-    "not": rf"{ANY}|pred",
+    "abs": "s(16|32)",
+    "neg": "s(16|32)",
+    "min": rf"{HALF}|{WORD}",
+    "max": rf"{HALF}|{WORD}",
+    "and": rf"{SOME}|pred",
+    "or": rf"{SOME}|pred",
+    "xor": rf"{SOME}|pred",
+    "not": rf"{SOME}|pred",
     "cnot": WORD,
-    "shl": ANY,
-    "shr": ANY,
+    "shl": SOME,
+    "shr": SOME,
     "shf": r"[lr]\.(wrap|clamp)\.b32",
     "lop3": "b32",
     "popc": "b32",
@@ -60,15 +63,15 @@ SUPPORTED: dict[str, str] = {
     "bfind": rf"(shiftamt\.)?{WORD}",
     "bfe": WORD,
     "bfi": "b32",
-    "prmt": r"b32(\.(f4e|b4e|rc8|ecl|ecr|rc16))?",
-    "setp": rf"{COMPARISON}{BOOLEAN}\.{WORD}",
+    "prmt": "b32",
+    "setp": rf"{COMPARISON}{BOOLEAN}\.({HALF}|{WORD})",
     "set": rf"{COMPARISON}{BOOLEAN}\.[su]32\.{WORD}",
-    "selp": ANY,
+    "selp": SOME,
     "slct": rf"{WORD}\.s32",
-    "mov": rf"{ANY}|pred",
-    "cvt": rf"{ANY}\.{ANY}",
+    "mov": rf"{SOME}|pred",
+    "cvt": rf"({SMALL}|{ANY})\.({SMALL}|{ANY})",
     "cvta": r"(to\.)?(global|const)\.[u](32|64)",
-    "ld": rf"param\.{ANY}|{ORDER}global{HINTS}\.{WORD}",
+    "ld": rf"param\.({SMALL}|{ANY})|{ORDER}global{HINTS}\.({SMALL}|{WORD})",
     "st": rf"{ORDER}global{HINTS}\.{WORD}",
     "bra": r"(uni)?",
     "brx": "idx(\\.uni)?",
@@ -80,7 +83,8 @@ SUPPORTED: dict[str, str] = {
 }
 """Opcode -> the modifiers that are accepted, as a regular expression over what follows the first dot.
 
-64-bit forms are those that compute addresses; address narrowing makes them 32-bit. `bar.warp.sync` costs
+64-bit forms are those that compute addresses; address narrowing makes them 32-bit. 8- and 16-bit forms are what
+compilers make of 32-bit arithmetic and loads whose upper bits do not count. `bar.warp.sync` costs
 nothing: the lanes of a warp already meet at every post-dominator.
 """
 
