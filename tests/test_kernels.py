@@ -1,7 +1,7 @@
 """Every test kernel on every level, each held against numpy.
 
 kernel x input set x machine    PTX interpreter, MIR interpreter after every pass, machine interpreter
-kernel x nano                   logical circuit, placed circuit, stock model token by token
+kernel x nano                   logical circuit, placed circuit, stock model token by token (one in float32 too)
 two kernels x classic           stock model, the trace checked in one prefill (all 16: `make test-slow`)
 """
 
@@ -77,8 +77,8 @@ def classic_model() -> ModelEngine:
     return model(CLASSIC)
 
 
-def model(spec: MachineSpec) -> ModelEngine:
-    engine = open_engine("transformers", ensure_checkpoint(spec, "bfloat16"))
+def model(spec: MachineSpec, dtype: str = "bfloat16") -> ModelEngine:
+    engine = open_engine("transformers", ensure_checkpoint(spec, dtype))
     assert isinstance(engine, ModelEngine)
     return engine
 
@@ -98,6 +98,16 @@ def test_stock_model_on_nano_edge_values(case: KernelCase, nano_model: ModelEngi
         program = program_of(case, NANO, launch)
         difference = nano_model.prefill_check(program, program.interpret())
         assert difference is None, str(difference)
+
+
+def test_stock_model_on_nano_in_float32() -> None:
+    """Token by token in the second dtype, on a kernel with multiplications and a loop."""
+    case = next(case for case in CASES if case.name == "dot")
+    launch = case.launches(NANO)[0]
+    engine = model(NANO, "float32")
+    report = run_program(program_of(case, NANO, launch), engine, check=True, unsigned=False)
+    assert report.check == "exact", str(report.check)
+    assert report.arrays == launch.expected()
 
 
 def test_generate_with_unmodified_transformers() -> None:

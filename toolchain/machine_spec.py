@@ -44,7 +44,7 @@ class MachineSpec:
             value = getattr(self, field.name)
             if field.name != "name" and value < 1:
                 raise CompileError(f"machine '{self.name}': {field.name} is {value}; it must be positive")
-        for name in ("lanes", "warps", "registers", "blocks", "thread_blocks", "head_rows"):
+        for name in ("lanes", "warps", "registers", "blocks", "thread_blocks", "head_rows", "head_values"):
             value = getattr(self, name)
             if value & (value - 1):
                 raise CompileError(f"machine '{self.name}': {name} is {value}; it must be a power of two")
