@@ -1,4 +1,4 @@
-"""PTX to MIR: control flow, memory, parameters and special registers. Arithmetic is in lower_arithmetic.py.
+"""PTX to MIR: control flow and memory. Arithmetic is in lower_arithmetic.py, parameters are bound in binding.py.
 
 Parameters and launch extents become link-time constants. A 64-bit register becomes its low word: every
 operation that would need the high word is refused, so what remains (address arithmetic) is exact modulo
@@ -10,10 +10,10 @@ entry.
 
 from dataclasses import replace
 
-from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir import liveness
 from toolchain.mir.affine import constant, symbol
+from toolchain.mir.binding import bind_parameters, special_register
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.ir import (
     EXIT,
@@ -27,13 +27,12 @@ from toolchain.mir.ir import (
     MirOp,
     Operand,
     Predicate,
-    Special,
     Value,
 )
-from toolchain.mir.isa import SPECIALS, Op
+from toolchain.mir.isa import Op
 from toolchain.mir.lower_arithmetic import lower_arithmetic
 from toolchain.mir.lowering import AND, OR, Lowering, refuse
-from toolchain.mir.rom import LinkValue, Parameter
+from toolchain.mir.rom import LinkValue
 from toolchain.ptx_frontend import ast
 
 PASS_NAME = "lower-ptx"
@@ -49,44 +48,6 @@ def run(function: ast.Function, spec: MachineSpec, source_file: str = "") -> Fun
     _lower_body(lowering)
     result = Function(function.name, parameters, tuple(lowering.blocks), source_file)
     return zero_undefined(with_clean_entry(result))
-
-
-def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
-    """Each parameter's first word: parameters follow each other in whole words."""
-    pointers = _used_as_pointers(function)
-    bound: list[Parameter] = []
-    word = 0
-    for parameter in function.parameters:
-        bits = ast.TYPE_BITS[parameter.type] * (parameter.size or 1)
-        if parameter.type.startswith(("f", "bf")):
-            raise CompileError(
-                f"parameter '{parameter.name}' of kernel '{function.name}' is floating point",
-                hint="the machine computes on 32-bit integers",
-            )
-        words = -(-bits // 32)
-        pointer = parameter.pointer is not None or parameter.name in pointers
-        bound.append(Parameter(parameter.name, word, words, pointer))
-        word += words
-    return tuple(bound)
-
-
-def _used_as_pointers(function: ast.Function) -> frozenset[str]:
-    """Parameters that are loaded and then used as global addresses (nvcc marks pointers in no other way)."""
-    loaded: dict[str, str] = {}
-    found: set[str] = set()
-    for item in function.instructions:
-        operands = item.operands
-        if item.opcode == "ld" and "param" in item.modifiers and isinstance(operands[0], ast.Register):
-            address = operands[1]
-            base = address.base if isinstance(address, ast.Address) else address
-            if isinstance(base, ast.Symbol):
-                loaded[operands[0].name] = base.name
-        for operand in operands[1:] if item.opcode == "cvta" else operands:
-            base = operand.base if isinstance(operand, ast.Address) else operand
-            is_address = item.opcode == "cvta" or isinstance(operand, ast.Address)
-            if is_address and isinstance(base, ast.Register) and base.name in loaded:
-                found.add(loaded[base.name])
-    return frozenset(found)
 
 
 def with_clean_entry(function: Function) -> Function:
@@ -204,7 +165,7 @@ def _move(lowering: Lowering, item: ast.Instruction) -> None:
             "takes the address of a variable or a vector",
             "global variables, shared memory and 64-bit data are not in the machine yet",
         )
-    lowering.define(item, special_register(lowering, item, source.name))
+    lowering.define(item, special_register(item, source.name, lowering.spec))
 
 
 def _packed(lowering: Lowering, item: ast.Instruction, halves: ast.Vector) -> Value:
@@ -223,18 +184,6 @@ def _unpack(lowering: Lowering, item: ast.Instruction, halves: ast.Vector) -> No
     for index, element in enumerate(halves.elements):
         if element not in (ast.Register("_"), ast.Symbol("_")):
             lowering.define(item, lowering.field(value, 16 * index, 16, is_signed=False), element, fits=True)
-
-
-def special_register(lowering: Lowering, item: ast.Instruction, name: str) -> Value:
-    """What a PTX special register is here: a special of the machine, or known when the kernel is linked."""
-    plain = name.removeprefix("%")
-    if plain in SPECIALS:
-        return Special(plain)
-    if plain.startswith(("ntid.", "nctaid.")) and plain[-1] in "xyz":
-        return symbol(plain)
-    if plain == "WARP_SZ":
-        return constant(lowering.spec.lanes)
-    raise refuse(item, f"reads {name}", f"special registers are {', '.join(SPECIALS)}, ntid and nctaid")
 
 
 def _elements(operand: ast.Operand) -> tuple[ast.Operand, ...]:
