@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from toolchain.launch import ArrayArgument, Launch
+from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC
 from toolchain.mir import lower_ptx, pipeline
 from toolchain.mir.isa import Op
@@ -103,3 +103,35 @@ def test_part_of_an_aligned_word_is_a_load_and_a_shift() -> None:
         "ld.global",
         "shr.u",
     ]
+
+
+BARE = """.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out, .param .u64 unread, .param .u32 n)
+{
+.reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %rs<5>;
+ld.param.u64 %rd1, [out];
+cvta.to.global.u64 %rd2, %rd1;
+ld.param.u32 %r1, [n];
+mov.u32 %r2, 8210;
+prmt.b32 %r3, %r1, %r1, %r2;
+mov.u16 %rs1, -5;
+cvt.u32.u16 %r4, %rs1;
+st.global.u32 [%rd2], %r3;
+st.global.u32 [%rd2+4], %r4;
+ret;
+}
+"""
+
+
+def test_what_nvcc_prints() -> None:
+    """It marks no pointers, so what nothing reads may be an array; constants come in registers."""
+    module = parse_ptx(BARE, "k.ptx")
+    function = pipeline.compile_ptx(module.entries[0], CLASSIC)
+    assert [item.pointer for item in function.parameters] == [True, True, True, False]
+    array = ArrayArgument("a", (7, 7), "u32")
+    launch = Launch((1, 1, 1), (1, 1, 1), (array, array, array, ScalarArgument("n", 0x12345678)))
+    expected = interpret(module, "k", launch, CLASSIC)
+    assert expected[2:4] == (0x34785634, 0xFFFB)
+    assert run_mir(function, CLASSIC, launch).memory[: len(expected)] == expected

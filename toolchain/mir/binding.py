@@ -16,7 +16,7 @@ from toolchain.ptx_frontend import ast
 
 def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
     """Each parameter's first word: parameters follow each other in whole words."""
-    pointers = _used_as_pointers(function)
+    pointers = _used_as_pointers(function) | _unread_addresses(function)
     bound: list[Parameter] = []
     word = 0
     for parameter in function.parameters:
@@ -31,6 +31,21 @@ def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
         bound.append(Parameter(parameter.name, word, words, pointer))
         word += words
     return tuple(bound)
+
+
+def _unread_addresses(function: ast.Function) -> frozenset[str]:
+    """Parameters as wide as an address that nothing reads, of a front end that marks no pointers: array or not,
+    their value does not count, and most are arrays."""
+    if any(parameter.pointer is not None for parameter in function.parameters):
+        return frozenset()
+    operands = [operand for item in function.instructions for operand in item.operands]
+    bases = [operand.base if isinstance(operand, ast.Address) else operand for operand in operands]
+    read = {base.name for base in bases if isinstance(base, ast.Symbol)}
+    return frozenset(
+        parameter.name
+        for parameter in function.parameters
+        if ast.TYPE_BITS[parameter.type] == 64 and parameter.size is None and parameter.name not in read
+    )
 
 
 def _used_as_pointers(function: ast.Function) -> frozenset[str]:

@@ -5,7 +5,6 @@ import re
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.affine import constant
-from toolchain.mir.alignment import word_multiples
 from toolchain.mir.ir import (
     TRUE,
     ZERO,
@@ -21,6 +20,7 @@ from toolchain.mir.ir import (
     Value,
 )
 from toolchain.mir.isa import SPECIALS, Op
+from toolchain.mir.ptx_facts import constant_registers, word_multiples
 from toolchain.mir.rom import LinkValue, Parameter
 from toolchain.ptx_frontend import ast
 
@@ -45,6 +45,7 @@ class Lowering:
         self.spec = spec
         self.types = function.register_types()
         self.words = word_multiples(function, parameters)
+        self.constants = constant_registers(function)
         self.blocks: list[Block] = []
         self.open_label: str | None = None
         self.body: list[Instruction] = []
@@ -132,6 +133,8 @@ class Lowering:
         match operand:
             case ast.Immediate(value):
                 return constant(value)
+            case ast.Register(name) if name in self.constants:
+                return constant(self.constants[name])
             case ast.Register(name) if self.types.get(name, "b32") != "pred":
                 return Register(self._name(name))
         assert self.at is not None
@@ -216,17 +219,21 @@ class Lowering:
 
         A 16-bit destination takes the low half; `fits` says that the upper half is zero already.
         """
-        dest = self.value(operand or item.operands[0])
+        dest = self._destination(operand or item.operands[0])
         if self.is_half(operand or item.operands[0]) and not fits:
             value = self.field(value, 0, 16, is_signed=False)
-        if not isinstance(dest, Register):
-            raise refuse(item, "has a destination that is not a register")
         if item.guard is None:
             self.emit(MirOp.MOV, dest, value)
             return
         guard = self.predicate(item.guard.register)
         a, b = (dest, value) if item.guard.negated else (value, dest)
         self.emit(Op.SEL, dest, a, b, predicate=guard)
+
+    def _destination(self, operand: ast.Operand) -> Register:
+        if isinstance(operand, ast.Register) and self.types.get(operand.name, "b32") != "pred":
+            return Register(self._name(operand.name))
+        assert self.at is not None
+        raise refuse(self.at, "has a destination that is not a register")
 
     def define_test(self, item: ast.Instruction, value: Predicate, operand: ast.Operand) -> None:
         """The same for a predicate."""

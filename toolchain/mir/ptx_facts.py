@@ -1,5 +1,6 @@
-"""Which PTX registers hold nothing but multiples of four: addresses of words, and what is added to them.
+"""What is known of PTX registers before lowering: which hold multiples of four, and which a constant.
 
+Multiples of four are addresses of words, and what is added to them.
 Compilers load less than a word where they need no more (`a[i] & 255` loads a byte of `a[i]`). Of such a load
 from a word's address it is known here which bits of the word it takes.
 """
@@ -22,6 +23,16 @@ def word_multiples(function: ast.Function, parameters: tuple[Parameter, ...]) ->
         if kept == words:
             return words
         words = kept
+
+
+def constant_registers(function: ast.Function) -> dict[str, int]:
+    """Registers whose one definition is an unguarded `mov` of a number (nvcc passes some operands so)."""
+    return {
+        name: item.operands[1].value & ((1 << ast.TYPE_BITS[item.modifiers[-1]]) - 1)
+        for name, (item, *others) in _definitions(function).items()
+        if not others and item.opcode == "mov" and item.guard is None
+        if isinstance(item.operands[1], ast.Immediate) and item.modifiers != ("pred",)
+    }
 
 
 def _definitions(function: ast.Function) -> dict[str, list[ast.Instruction]]:
