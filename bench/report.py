@@ -1,13 +1,18 @@
 """The performance tables, and the numbers that README.md quotes.
 
-What the README holds is exact and the same everywhere: shapes of circuits and counts of tokens. Times are
-printed only.
+Shapes of circuits and counts of tokens are exact and the same everywhere; they are worked out anew. Times, memory and
+the check of every kernel in the stock model take minutes and depend on the machine: `qgpuc bench --measure` stores
+them in measured.json, with the machine they were measured on, and the README quotes that.
 """
 
+import json
+import os
+import platform
 import resource
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +24,7 @@ from toolchain.errors import CompileError
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
 MACHINES = (CLASSIC, NANO)
+MEASURED = Path(__file__).parent / "measured.json"
 BEGIN = "<!-- numbers: written by `qgpuc bench --readme` -->"
 END = "<!-- end of numbers -->"
 
@@ -57,48 +63,101 @@ def times() -> Iterator[str]:
     yield "| kernel | compile to ROM, s |"
     yield "|---|---|"
     for case in CASES:
-        seconds = sum(step.seconds for step in _compiled(case, CLASSIC).steps if step.name != "frontend")
-        yield f"| {case.name} | {seconds:.2f} |"
+        yield f"| {case.name} | {_compile_seconds(case):.2f} |"
 
 
-def build_times() -> Iterator[str]:
-    """Seconds and memory for the classic checkpoint, from nothing."""
+def _compile_seconds(case: KernelCase) -> float:
+    steps = _compiled(case, CLASSIC).steps
+    return sum(step.seconds for step in steps if step.name != "frontend")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of `qgpuc bench --measure`. Seconds are wall clock; `compile` is the slowest kernel, clang aside."""
+
+    processor: str
+    cores: int
+    compile_seconds: float
+    build_seconds: float
+    build_gigabytes: float
+    kernels: int
+    checked: dict[str, int]
+    wrong: dict[str, int]
+
+
+def _processor() -> str:
+    """The processor's name as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _build_classic() -> tuple[float, float]:
+    """Seconds and peak gigabytes of building the classic checkpoint from nothing."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         machine_build.build(CLASSIC, "bfloat16", Path(folder, "classic"))
         seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    yield f"building the classic checkpoint: {seconds:.0f} s, {peak:.1f} GB at most"
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def model_check() -> Iterator[str]:
-    """Wrong tokens over the first input set of every kernel, in the stock model; each trace in one prefill."""
-    for spec in MACHINES:
-        engine = open_engine("transformers", machine_build.ensure_checkpoint(spec, "bfloat16"))
-        assert isinstance(engine, ModelEngine)
-        checked = wrong = 0
-        for case in CASES:
-            program = Program(_compiled(case, spec).rom, spec, case.launches(spec)[0].launch)
+def _check_model(spec: MachineSpec) -> tuple[int, int]:
+    """Tokens checked and wrong, over every input set of every kernel, in the stock model; a trace a prefill."""
+    engine = open_engine("transformers", machine_build.ensure_checkpoint(spec, "bfloat16"))
+    assert isinstance(engine, ModelEngine)
+    checked = wrong = 0
+    for case in CASES:
+        for item in case.launches(spec):
+            program = Program(_compiled(case, spec).rom, spec, item.launch)
             expected = program.interpret()
             checked += len(expected.tokens)
             wrong += engine.wrong_tokens(program, expected)
-        yield f"{spec.name}: {wrong} wrong of {checked} tokens, {len(CASES)} kernels"
+    return checked, wrong
 
 
-def lines(*, build: bool, model: bool) -> Iterator[str]:
+def measure(path: Path = MEASURED) -> None:
+    """Measures everything that takes long and writes it to `path`."""
+    build_seconds, gigabytes = _build_classic()  # first: the peak counts from the process's start
+    compiles = [_compile_seconds(case) for case in CASES]
+    models = {spec.name: _check_model(spec) for spec in MACHINES}
+    result = Measured(
+        _processor(),
+        os.cpu_count() or 1,
+        round(max(compiles), 2),
+        round(build_seconds),
+        round(gigabytes, 1),
+        len(CASES),
+        {name: checked for name, (checked, _) in models.items()},
+        {name: wrong for name, (_, wrong) in models.items()},
+    )
+    path.write_text(json.dumps(asdict(result), indent=2) + "\n")
+
+
+def measured(path: Path = MEASURED) -> Iterator[str]:
+    """The last measurement as the README quotes it."""
+    item = Measured(**json.loads(path.read_text()))
+    yield f"On {item.cores} cores of {item.processor}:"
+    yield ""
+    yield "| what | measured | to reach |"
+    yield "|---|---|---|"
+    yield f"| compiling a kernel, clang aside, the slowest of {item.kernels} | {item.compile_seconds} s | 2 s |"
+    yield f"| building the `classic` checkpoint | {item.build_seconds} s | 180 s |"
+    yield f"| memory for it | {item.build_gigabytes} GB | 8 GB |"
+    for name, checked in item.checked.items():
+        count = f"{item.wrong[name]} of {checked}"
+        yield f"| wrong tokens in the stock model, `{name}`, every kernel and input | {count} | 0 |"
+
+
+def lines() -> Iterator[str]:
     """Everything `qgpuc bench` prints."""
-    for table in (shapes, tokens, times):
+    for table in (shapes, tokens, times, measured):
         yield from table()
         yield ""
-    if build:
-        yield from build_times()
-    if model:
-        yield from model_check()
 
 
 def numbers() -> str:
     """What stands between the README's markers."""
-    return "\n".join([BEGIN, "", *shapes(), "", *tokens(), "", END])
+    return "\n".join([BEGIN, "", *shapes(), "", *tokens(), "", *measured(), "", END])
 
 
 def section(text: str) -> str:

@@ -11,6 +11,7 @@ from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.plan import PLAN_HEADER, plan_text
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, form_of, read_form, read_text
+from toolchain.weights_backend.checkpoint import PROOF_FILE
 
 ORDER = [*(form.suffix for form in FORMS.values() if form.suffix), ".trace"]
 """Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
@@ -51,14 +52,16 @@ def describe_file(path: Path) -> str:
 
 
 def describe_checkpoint(folder: Path) -> dict[str, str]:
-    """A checkpoint's configuration, and each tensor's type, shape and digest."""
+    """A checkpoint's configuration, its proof of exactness, and each tensor's type, shape and digest."""
     config = json.dumps(_read_json(folder / "config.json"), indent=2, sort_keys=True) + "\n"
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CompileError(
             f"the checkpoint '{folder}' has no tensors", hint="build it again with `qgpuc build`"
         )
-    return {"config.json": config} | {path.name: _tensors(path) for path in files}
+    proof = folder / PROOF_FILE
+    proofs = {PROOF_FILE: proof.read_text()} if proof.exists() else {}
+    return {"config.json": config} | proofs | {path.name: _tensors(path) for path in files}
 
 
 def _read_json(path: Path) -> Any:

@@ -12,10 +12,11 @@ ROOT = Path(__file__).parent.parent.parent
 
 @click.command(name="bench")
 @click.option("--readme", is_flag=True, help="write the numbers into README.md instead of printing them")
-@click.option("--build", is_flag=True, help="also build the classic checkpoint and time it")
-@click.option("--model", is_flag=True, help="also run every kernel in the stock model and count wrong tokens")
-def command(readme: bool, build: bool, model: bool) -> None:
-    """Print circuit shapes, launch tokens of every test kernel, and compile times."""
+@click.option(
+    "--measure", is_flag=True, help="first measure anew what takes minutes: build, every kernel in the model"
+)
+def command(readme: bool, measure: bool) -> None:
+    """Print circuit shapes, launch tokens of every test kernel, compile times, and the last measurement."""
     if not (ROOT / "bench" / "report.py").exists():
         raise CompileError(
             "bench needs the source tree", hint="run it from an editable install: pip install -e ."
@@ -23,8 +24,10 @@ def command(readme: bool, build: bool, model: bool) -> None:
     sys.path.insert(0, str(ROOT))
     from bench import report
 
+    if measure:
+        report.measure()
     if readme:
         report.update_readme(ROOT / "README.md")
     else:
-        for line in report.lines(build=build, model=model):
+        for line in report.lines():
             click.echo(line)
