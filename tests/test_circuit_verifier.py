@@ -169,7 +169,6 @@ def test_good_placements_are_good() -> None:
     assert placed_problems(placed({**APART, W1: 1}, ((), (1,), ())), NANO) == []
 
 
-HEAD = memory(name="copy0")
 MISPLACED = {
     "copy2 is not placed": placed(APART, logics=((COPIES[0],), (COPIES[1],), ())),
     "copy1 is in layer 1's MLP and in layer 2's MLP": placed(

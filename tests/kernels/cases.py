@@ -6,7 +6,7 @@ with numpy and Python integers, from the definition of the result and not from t
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,6 @@ WORD = 1 << 32
 EDGES = (0, -1, INT_MIN, INT_MAX, 1, -2, 0x55555555, -0x55555556)
 
 Extents = tuple[int, int, int]
-Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)

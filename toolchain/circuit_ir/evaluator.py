@@ -112,7 +112,7 @@ class _MemoryStep:
         self.history.append(self.values(cells))
         recent = list(self.history)
         row = self.write.select(cells)
-        if row is not None and np.all(self.enable(cells) > 0):
+        if row is not None and row != self.op.unwritten and np.all(self.enable(cells) > 0):
             stored = np.array([recent[-1 - tap][i] for i, tap in enumerate(self.taps)])
             self.state[row] = np.maximum(stored, 0)
         found = self._found(cells)

@@ -189,7 +189,7 @@ class Memory:
     sink: bool = False
     """Placed as late as its readers allow: its inputs live long, its outputs are wide."""
     unwritten: int | None = None
-    """A row that is never written: read along, it makes the read's scale a power of two (weights_backend/layers.py)."""
+    """A row without a key, so never written: read along, it makes the read's scale a power of two."""
 
 
 @dataclass(frozen=True)

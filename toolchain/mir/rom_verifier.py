@@ -34,8 +34,6 @@ from toolchain.mir.isa import (
 )
 from toolchain.mir.rom import EXIT, AluOp, Block, Multiply, RomImage, Stage, Store
 
-Place = tuple[str, SourceLocation | None]
-
 
 @dataclass(frozen=True)
 class Problem:

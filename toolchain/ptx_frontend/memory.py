@@ -12,7 +12,6 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.ptx_frontend.ast import TYPE_BITS, Function, Module, Parameter, Variable
 
 WINDOWS = {"global": 0, "const": 0x0300_0000, "shared": 0x0100_0000, "local": 0x0200_0000}
-WINDOW_BYTES = 0x0100_0000
 
 
 class LaunchFault(CompileError):

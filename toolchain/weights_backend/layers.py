@@ -129,10 +129,16 @@ class _HeadTensors:
                 self.output(wire, dimension, weight)
 
     def _unwritten_row(self, op: Memory) -> None:
-        """Reads a row that stays zero as well, where that makes the read's scale 2**-n: then the read is exact."""
-        if op.unwritten is not None and (self.spec.head_rows.bit_length() - 1) % 2:
-            row = self.tensors["linear_attn.in_proj_qkv.weight"][self.query_at + op.unwritten]
-            row[:] = 0
+        """Takes the unwritten row's key away, so that it stays zero whatever is addressed.
+
+        It is read along with every row where that makes the read's scale 2**-n: then the read is exact.
+        """
+        if op.unwritten is None:
+            return
+        projection = self.tensors["linear_attn.in_proj_qkv.weight"]
+        projection[self.key_at + op.unwritten] = 0
+        if (self.spec.head_rows.bit_length() - 1) % 2:
+            projection[self.query_at + op.unwritten] = 0
             self.channel(self.query_at + op.unwritten, Affine(constant=0.5), KEY_SHARPNESS)
 
     def age(self, op: Age) -> None:
