@@ -171,7 +171,7 @@ def _program(
     rom: RomImage, spec: MachineSpec, launch: Launch, symbols: Symbols, index: int
 ) -> Iterator[Token]:
     block = rom.blocks[index]
-    for row, chunks in enumerate(block_rows(spec, block, symbols)):
+    for row, chunks in enumerate(block_rows(spec, block, symbols, rom.serial)):
         if chunks:
             yield Token(Kind.PROG, index, row)
         for chunk in chunks:

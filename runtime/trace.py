@@ -21,6 +21,7 @@ class Narrator:
         self.launch = launch
         self._returns: Iterator[str] = iter(())
         self._store: list[int] = []
+        self._element = ""
 
     def say(self, token: Token) -> str:
         """The token in words. A MEM record is told whole by its last token; its first two only open it."""
@@ -31,9 +32,10 @@ class Narrator:
                 return self._execute(token)
             case Kind.CTA:
                 return f"CTA  thread block {token.a} begins"
-            case Kind.MEM:
+            case Kind.MEM | Kind.SMEM:
                 self._store = [token.a]
-                return f"MEM  [{token.a}] {self.element(token.a)}".rstrip()
+                self._element = self.element(token.a) if token.kind is Kind.MEM else "(shared)"
+                return f"{token.kind:4} [{token.a}] {self._element}".rstrip()
             case Kind.VAL if self._store:
                 return self._store_half(token)
             case Kind.VAL:
@@ -69,7 +71,7 @@ class Narrator:
         self._store = []
         word = low | high << HALF_BITS
         signed = word - (1 << 32) if word >> 31 else word
-        return f"VAL  {token.a} high half: [{address}] = {signed} {self.element(address)}".rstrip()
+        return f"VAL  {token.a} high half: [{address}] = {signed} {self._element}".rstrip()
 
 
 def _returned(block: Block, lanes: list[int]) -> Iterator[str]:

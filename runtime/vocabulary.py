@@ -4,6 +4,7 @@
     EXEC(b, w, mask)   block b of warp w runs on the lanes of mask; with an empty mask: the launch is over
     CTA(c)             thread block c begins
     MEM(a) lo hi       one word of global memory
+    SMEM(a) lo hi      one word of shared memory
     PROG(b, s) ...     ROM row s (0..3 the stages, 4 the terminator) of block b, four payload tokens a chunk
     LIVE(b, n) ...     return sequence of block b with n active lanes, one payload token an entry
     WARP(w) x4         thread indices of warp w's lanes
@@ -28,6 +29,7 @@ class Kind(StrEnum):
     EXEC = "EXEC"
     CTA = "CTA"
     MEM = "MEM"
+    SMEM = "SMEM"
     PROG = "PROG"
     LIVE = "LIVE"
     WARP = "WARP"
@@ -146,6 +148,7 @@ def _ranges(spec: MachineSpec) -> dict[Kind, tuple[int, int]]:
         Kind.EXEC: spec.blocks * spec.warps << spec.lanes,
         Kind.CTA: spec.thread_blocks,
         Kind.MEM: 1 << spec.address_bits,
+        Kind.SMEM: 1 << spec.address_bits,
         Kind.PROG: spec.blocks * (STAGES + 1),
         Kind.LIVE: spec.blocks * spec.lanes,
         Kind.WARP: spec.warps,

@@ -29,6 +29,8 @@ class MachineSpec:
     registers: int
     blocks: int
     memory_words: int
+    shared_words: int
+    """Shared memory of a thread block; local arrays live in it too."""
     max_returns: int
     """Tokens a block may write after its EXEC: returned values and store records together."""
     thread_blocks: int
@@ -52,6 +54,7 @@ class MachineSpec:
             "warps * registers": self.warps * self.registers,
             "blocks * lanes": self.blocks * self.lanes,
             "memory_words + 2": self.memory_words + 2,
+            "shared_words + 2": self.shared_words + 2,
             "thread_blocks + 1": self.thread_blocks + 1,
         }
         for what, count in rows.items():
@@ -86,6 +89,7 @@ CLASSIC = MachineSpec(
     registers=16,
     blocks=32,
     memory_words=126,
+    shared_words=126,
     max_returns=48,
     thread_blocks=64,
     heads=16,
@@ -99,6 +103,7 @@ NANO = MachineSpec(
     registers=16,
     blocks=32,
     memory_words=62,
+    shared_words=62,
     max_returns=28,
     thread_blocks=8,
     heads=12,

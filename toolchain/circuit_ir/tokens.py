@@ -1,7 +1,7 @@
 """Tokens at the edges of the circuit: what an embedding row sets, and the code by which the output names a token."""
 
 from runtime.vocabulary import VALUES, Kind, Token, Vocabulary
-from toolchain.circuit_ir.machine.back import CTA_BIT, MEM_BIT
+from toolchain.circuit_ir.machine.back import CTA_BIT, MEM_BIT, SMEM_BIT
 from toolchain.circuit_ir.machine.context import TOKEN_BITS
 
 CODE_BITS = TOKEN_BITS + 1
@@ -29,6 +29,8 @@ def output_code(vocabulary: Vocabulary, token: Token) -> int | None:
             return HEADER | 1 << CTA_BIT | fields
         case Kind.MEM:
             return HEADER | 1 << MEM_BIT | fields
+        case Kind.SMEM:
+            return HEADER | 1 << SMEM_BIT | fields
     return None
 
 
@@ -38,10 +40,9 @@ def token_of_code(vocabulary: Vocabulary, code: int) -> Token:
     if not code & HEADER:
         return Token(Kind.VAL, fields)
     kind, base = Kind.EXEC, 0
-    if fields >> MEM_BIT & 1:
-        kind, base = Kind.MEM, 1 << MEM_BIT
-    elif fields >> CTA_BIT & 1:
-        kind, base = Kind.CTA, 1 << CTA_BIT
+    for other, bit in ((Kind.MEM, MEM_BIT), (Kind.SMEM, SMEM_BIT), (Kind.CTA, CTA_BIT)):
+        if fields >> bit & 1:
+            kind, base = other, 1 << bit
     first, count = vocabulary.ranges()[kind]
     if fields - base >= count:
         raise ValueError(f"code {code:#x} names no token")

@@ -67,12 +67,14 @@ class _Emitter:
             self.flag(block.branch),
             (predicates[0], predicates[1], predicates[2], predicates[3]),
             None if block.store is None else self.store(block.store),
+            block.barrier,
             block.source,
         )
         returns = tuple(self.returned(item) for item in block.returns)
         return Block(
-            (stages[0], stages[1], stages[2], stages[3]), terminator, returns, block.label, block.source
-        )
+            (stages[0], stages[1], stages[2], stages[3]), terminator, returns, block.label, block.serial,
+            block.source,
+        )  # fmt: skip
 
     def register(self, number: int) -> int:
         return self.allocation.registers[number] if number else 0

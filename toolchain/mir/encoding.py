@@ -7,8 +7,10 @@ from toolchain.mir.isa import (
     ALU_SLOTS,
     COMPARISONS,
     LOAD_SLOTS,
+    LOADS,
     RETURN_PREDICATES,
     RETURN_STORE,
+    SELECTING,
     Layout,
     MulOp,
     Op,
@@ -23,6 +25,8 @@ from toolchain.mir.isa import (
 from toolchain.mir.rom import EXIT, AluOp, Block, Multiply, Stage, Store, Terminator
 
 Symbols = Mapping[str, int]
+Serial = frozenset[int]
+"""Indices of a program's serial blocks."""
 
 _OP_LINES: dict[Op, tuple[str, ...]] = {
     Op.ADD: ("sum",),
@@ -39,6 +43,7 @@ _OP_LINES: dict[Op, tuple[str, ...]] = {
     Op.SET_LT_S: ("sub", "lts"),
     Op.SET_GE_S: ("sub", "ges"),
     Op.LOAD: ("ld",),
+    Op.LOAD_SHARED: ("lds",),
     Op.LOP: (),
     Op.SHL: ("shl",),
     Op.SHR_U: ("shr",),
@@ -46,6 +51,8 @@ _OP_LINES: dict[Op, tuple[str, ...]] = {
     Op.POPC: ("popc",),
     Op.CLZ: ("clz",),
     Op.BREV: ("brev",),
+    Op.SHFL: ("shfl",),
+    Op.BALLOT: ("ballot",),
 }
 """Control lines that an operation raises. The comparisons, minimum and maximum subtract."""
 
@@ -56,11 +63,11 @@ def _alu_fields(spec: MachineSpec, stage: int, slot: str, op: AluOp, symbols: Sy
     sources = operand_sources(stage)
     fields = {f"{slot}.{line}": 1 for line in _OP_LINES[op.op]}
     fields |= {f"{slot}.a": sources.index(op.a), f"{slot}.b": sources.index(op.b)}
-    if op.op is Op.SEL:
+    if op.op in SELECTING:
         fields[f"{slot}.q"] = predicate_sources(stage).index(op.predicate)
     if op.op is Op.LOP:
         fields["y.table"] = op.table
-    if op.op is Op.LOAD:
+    if op.op in LOADS:
         assert slot in LOAD_SLOTS
         fields[f"{slot}.offset"] = op.offset.resolve(symbols) % (1 << spec.address_bits)
     return fields
@@ -102,6 +109,7 @@ def stage_fields(spec: MachineSpec, index: int, stage: Stage, symbols: Symbols) 
 def _store_fields(spec: MachineSpec, store: Store, symbols: Symbols) -> dict[str, int]:
     return {
         "st.enable": 1,
+        "st.shared": int(store.shared),
         "st.guard": predicate_sources(STAGES).index(store.guard),
         "st.guardneg": int(store.negated),
         "st.addrport": store.address_register,
@@ -112,12 +120,18 @@ def _store_fields(spec: MachineSpec, store: Store, symbols: Symbols) -> dict[str
     }
 
 
-def terminator_fields(spec: MachineSpec, terminator: Terminator, symbols: Symbols) -> dict[str, int]:
-    """Nonzero fields of a terminator row. Predicate code 0 keeps the old value, so TRUE cannot be a new value."""
+def terminator_fields(
+    spec: MachineSpec, terminator: Terminator, symbols: Symbols, serial: Serial = frozenset()
+) -> dict[str, int]:
+    """Nonzero fields of a terminator row; `serial` are the program's serial blocks.
+
+    Predicate code 0 keeps the old value, so TRUE cannot be a new value.
+    """
     predicates = predicate_sources(STAGES)
-    fields: dict[str, int] = {"branch": predicates.index(terminator.branch)}
+    fields = {"branch": predicates.index(terminator.branch), "barrier": int(terminator.barrier)}
     for index, target in enumerate((terminator.target0, terminator.target1)):
         fields |= {f"exit{index}": 1} if target == EXIT else {f"target{index}": target}
+        fields[f"serial{index}"] = int(target in serial)
     for index, source in enumerate(terminator.predicates):
         fields[f"p{index}"] = 0 if source is None else predicates.index(source)
     if terminator.store is not None:
@@ -144,13 +158,15 @@ def pack(layout: Layout, fields: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(chunks)
 
 
-def block_rows(spec: MachineSpec, block: Block, symbols: Symbols) -> tuple[tuple[int, ...], ...]:
+def block_rows(
+    spec: MachineSpec, block: Block, symbols: Symbols, serial: Serial = frozenset()
+) -> tuple[tuple[int, ...], ...]:
     """The five ROM rows of a block: four stages and the terminator, each as 64-bit chunks."""
     rows = [
         pack(stage_layout(spec, index), stage_fields(spec, index, stage, symbols))
         for index, stage in enumerate(block.stages)
     ]
-    rows.append(pack(terminator_layout(spec), terminator_fields(spec, block.terminator, symbols)))
+    rows.append(pack(terminator_layout(spec), terminator_fields(spec, block.terminator, symbols, serial)))
     return tuple(rows)
 
 

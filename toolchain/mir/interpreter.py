@@ -6,7 +6,7 @@ The circuits and the weights are held against this module.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from runtime.loader import existing_lanes, indices, link_symbols
@@ -17,6 +17,8 @@ from toolchain.machine_spec import PREDICATES, STAGES, MachineSpec
 from toolchain.mir.evaluate import COMPARISONS, VALUES, lop, plop
 from toolchain.mir.isa import (
     ALU_SLOTS,
+    LOADS,
+    WARP_OPS,
     Op,
     PredicateSource,
     Source,
@@ -46,7 +48,7 @@ STEP_LIMIT = 1_000_000
 
 
 class MachineFault(CompileError):
-    """The program did what the machine cannot: a store out of range, or a launch that does not end."""
+    """The program did what it must not: a store out of range, a barrier some lanes miss, a launch without end."""
 
 
 class InternalError(VerifyError):
@@ -94,14 +96,20 @@ class MachineResult:
 
 @dataclass
 class _Lane:
-    """What a block's operations of one lane can see. Results are filed under the source that names them."""
+    """What a block's operations of one lane can see. Results are filed under the source that names them.
 
+    `warp` are all lanes of the warp where the block has warp operations; they run in inactive ones too.
+    """
+
+    active: bool
     registers: list[int]
     predicates: int
     memory: list[int]
+    shared: list[int]
     specials: Mapping[str, int]
-    values: dict[Source, int]
-    flags: dict[PredicateSource, bool]
+    warp: list["_Lane"]
+    values: dict[Source, int] = field(default_factory=dict)
+    flags: dict[PredicateSource, bool] = field(default_factory=dict)
 
 
 Read = Callable[[_Lane], int]
@@ -131,6 +139,10 @@ def _test(source: PredicateSource) -> Test:
     if not source.slot:
         return lambda _: True
     return lambda lane: lane.flags.get(source, False)
+
+
+def _ballot(test: Test, warp: list[_Lane]) -> int:
+    return sum(1 << index for index, lane in enumerate(warp) if lane.active and test(lane))
 
 
 def _result_source(stage: int, slot: str) -> Source:
@@ -179,9 +191,17 @@ class _Linker:
         if op.op is Op.SEL:
             test = _test(op.predicate)
             return lambda lane: lane.values.__setitem__(result, a(lane) if test(lane) else b(lane))
-        if op.op is Op.LOAD:
+        if op.op in LOADS:
             offset, size = op.offset.resolve(self.symbols), 1 << self.spec.address_bits
-            return lambda lane: lane.values.__setitem__(result, lane.memory[(a(lane) + offset) % size])
+            if op.op is Op.LOAD:
+                return lambda lane: lane.values.__setitem__(result, lane.memory[(a(lane) + offset) % size])
+            return lambda lane: lane.values.__setitem__(result, lane.shared[(a(lane) + offset) % size])
+        if op.op is Op.SHFL:
+            lanes = self.spec.lanes
+            return lambda lane: lane.values.__setitem__(result, a(lane.warp[b(lane) % lanes]))
+        if op.op is Op.BALLOT:
+            test = _test(op.predicate)
+            return lambda lane: lane.values.__setitem__(result, _ballot(test, lane.warp))
         if op.op is Op.LOP:
             return lambda lane: lane.values.__setitem__(result, lop(a(lane), b(lane), op.table))
         value = VALUES[op.op]
@@ -232,6 +252,7 @@ class _Code:
 
     block: Block
     actions: tuple[Action, ...]
+    warp_wide: bool
     branch: Test
     predicates: tuple[Test | None, ...]
     store: tuple[Test, Read, Read] | None
@@ -245,6 +266,7 @@ def _link(block: Block, spec: MachineSpec, symbols: Mapping[str, int]) -> _Code:
     return _Code(
         block,
         tuple(action for index, stage in enumerate(block.stages) for action in linker.actions(index, stage)),
+        any(stage.y is not None and stage.y.op in WARP_OPS for stage in block.stages),
         linker.test(end.branch),
         tuple(None if source is None else linker.test(source) for source in end.predicates),
         None if end.store is None else linker.store(end.store),
@@ -257,13 +279,14 @@ def _link(block: Block, spec: MachineSpec, symbols: Mapping[str, int]) -> _Code:
 class _Run:
     """One launch in progress."""
 
-    def __init__(self, rom: RomImage, spec: MachineSpec, launch: Launch) -> None:
+    def __init__(self, rom: RomImage, spec: MachineSpec, launch: Launch, strict: bool) -> None:
         symbols = link_symbols(rom, spec, launch)
-        self.spec, self.launch = spec, launch
+        self.spec, self.launch, self.strict = spec, launch, strict
         self.code = [_link(block, spec, symbols) for block in rom.blocks]
         self.existing = existing_lanes(spec, launch)
         self.memory = [*launch.initial_words()]
         self.memory += [0] * ((1 << spec.address_bits) - len(self.memory))
+        self.shared: list[int] = []
         self.registers = [[[0] * spec.registers for _ in range(spec.lanes)] for _ in range(spec.warps)]
         self.predicates = [0] * spec.warps
         self.counters = [[EXIT] * spec.lanes for _ in range(spec.warps)]
@@ -275,6 +298,7 @@ class _Run:
     def run(self, step_limit: int) -> None:
         for thread_block in range(self.launch.thread_blocks):
             self.thread_block = thread_block
+            self.shared = [0] * (1 << self.spec.address_bits)
             if thread_block:
                 self.emit(Token(Kind.CTA, thread_block), Provenance("thread block begins", thread_block))
             self.counters = [
@@ -282,14 +306,15 @@ class _Run:
             ]
             warp = 0
             while warp >= 0:
-                while any(counter != EXIT for counter in self.counters[warp]):
-                    self.step(warp, step_limit)
+                waits = False
+                while not waits and any(counter != EXIT for counter in self.counters[warp]):
+                    waits = self.step(warp, step_limit)
                 warp = self.next_warp(warp)
         self.emit(END, Provenance("the launch is over", self.thread_block))
 
     def next_warp(self, warp: int) -> int:
-        """The next warp with live lanes in cyclic order, -1 if there is none."""
-        for distance in range(1, self.spec.warps):
+        """The next warp with live lanes in cyclic order, this one last; -1 if there is none."""
+        for distance in range(1, self.spec.warps + 1):
             candidate = (warp + distance) % self.spec.warps
             if any(counter != EXIT for counter in self.counters[candidate]):
                 return candidate
@@ -299,11 +324,16 @@ class _Run:
         self.tokens.append(token)
         self.provenance.append(provenance)
 
-    def step(self, warp: int, step_limit: int) -> None:
-        """Runs the block at the warp's smallest program counter on the lanes that are there."""
+    def step(self, warp: int, step_limit: int) -> bool:
+        """Runs the block at the warp's smallest program counter on the lanes that are there (serial: the lowest).
+
+        Returns whether it ends in a barrier.
+        """
         index = min(counter for counter in self.counters[warp] if counter != EXIT)
         active = [lane for lane, counter in enumerate(self.counters[warp]) if counter == index]
         code = self.code[index]
+        if code.block.serial:
+            active = active[:1]
         self.steps += 1
         if self.steps > step_limit:
             raise MachineFault(
@@ -316,7 +346,7 @@ class _Run:
         self.emit(
             execute(index, warp, mask), place(f"run block '{code.block.label}'", source=code.block.source)
         )
-        lanes = {lane: self.compute(code, warp, lane) for lane in active}
+        lanes = self.compute(code, warp, active)
         if code.block.returns_predicates:
             self.return_predicates(code, warp, lanes, place)
         for item in code.block.returns:
@@ -326,22 +356,48 @@ class _Run:
         for lane, state in lanes.items():
             end = code.block.terminator
             self.counters[warp][lane] = end.target1 if code.branch(state) else end.target0
+        if code.block.terminator.barrier:
+            self.check_barrier(code.block, warp, active)
+        return code.block.terminator.barrier
 
-    def compute(self, code: _Code, warp: int, lane: int) -> _Lane:
-        state = _Lane(
-            list(self.registers[warp][lane]),
-            self.predicates[warp] >> (PREDICATES * lane),
-            self.memory,
-            self.specials(warp, lane),
-            {},
-            {},
-        )
+    def check_barrier(self, block: Block, warp: int, arrived: list[int]) -> None:
+        missing = [
+            lane
+            for lane, counter in enumerate(self.counters[warp])
+            if counter != EXIT and lane not in arrived
+        ]
+        if missing and self.strict:
+            raise MachineFault(
+                f"lanes {arrived} of warp {warp} wait at a barrier that its lanes {missing} have not reached",
+                block.terminator.source or block.source,
+                hint="__syncthreads() must be reached by all threads of the block that have not exited",
+            )
+
+    def compute(self, code: _Code, warp: int, active: list[int]) -> dict[int, _Lane]:
+        """The active lanes after the block; in a block with warp operations the others run as well."""
+        everyone: list[_Lane] = []
+        runs = range(self.spec.lanes) if code.warp_wide else active
+        for lane in runs:
+            everyone.append(
+                _Lane(
+                    lane in active,
+                    list(self.registers[warp][lane]),
+                    self.predicates[warp] >> (PREDICATES * lane),
+                    self.memory,
+                    self.shared,
+                    self.specials(warp, lane),
+                    everyone,
+                )
+            )
         for action in code.actions:
-            action(state)
-        return state
+            for state in everyone:
+                action(state)
+        return {lane: state for lane, state in zip(runs, everyone, strict=True) if state.active}
 
     def specials(self, warp: int, lane: int) -> dict[str, int]:
-        thread = indices(self.spec.lanes * warp + lane, self.launch.block)
+        """Special registers; a lane without a thread has thread index 0."""
+        exists = self.existing[warp] >> lane & 1
+        thread = indices(self.spec.lanes * warp + lane, self.launch.block) if exists else (0, 0, 0)
         block = indices(self.thread_block, self.launch.grid)
         values = {f"tid.{axis}": index for axis, index in zip("xyz", thread, strict=True)}
         values |= {f"ctaid.{axis}": index for axis, index in zip("xyz", block, strict=True)}
@@ -388,23 +444,27 @@ class _Run:
     ) -> None:
         """Lanes write in order, so the last one wins."""
         holds, where, what = linked
+        kind, memory, size, limit = Kind.MEM, self.memory, self.spec.memory_words, "memory_words"
+        if store.shared:
+            kind, memory, size, limit = Kind.SMEM, self.shared, self.spec.shared_words, "shared_words"
+        space = "shared " if store.shared else ""
         for lane, state in lanes.items():
             if not holds(state):
                 continue
             address = where(state) % WORD_ADDRESSES
-            if address >= self.spec.memory_words:
+            if address >= size:
                 raise MachineFault(
-                    f"lane {lane} stores to word {address} (byte address {4 * address:#x}); "
-                    f"machine '{self.spec.name}' has {self.spec.memory_words} words",
+                    f"lane {lane} stores to {space}word {address} (byte address {4 * address:#x}); "
+                    f"machine '{self.spec.name}' has {size} words",
                     store.source,
-                    limit="memory_words",
+                    limit=limit,
                 )
             value = what(state)
             here = partial(place, lane=lane, source=store.source)
-            self.emit(Token(Kind.MEM, address), here(f"store to word {address}"))
-            self.emit(val(value & 0xFFFF), here(f"low half stored to word {address}"))
-            self.emit(val(value >> 16), here(f"high half stored to word {address}"))
-            self.memory[address] = value
+            self.emit(Token(kind, address), here(f"store to {space}word {address}"))
+            self.emit(val(value & 0xFFFF), here(f"low half stored to {space}word {address}"))
+            self.emit(val(value >> 16), here(f"high half stored to {space}word {address}"))
+            memory[address] = value
 
 
 def _source_of(block: Block, value: Source) -> SourceLocation | None:
@@ -415,10 +475,13 @@ def _source_of(block: Block, value: Source) -> SourceLocation | None:
 
 
 def run_launch(
-    rom: RomImage, spec: MachineSpec, launch: Launch, *, step_limit: int = STEP_LIMIT
+    rom: RomImage, spec: MachineSpec, launch: Launch, *, step_limit: int = STEP_LIMIT, strict: bool = True
 ) -> MachineResult:
-    """Executes a launch. Raises CompileError where it does not fit, MachineFault where it goes wrong."""
-    run = _Run(rom, spec, launch)
+    """Executes a launch. Raises CompileError where it does not fit, MachineFault where it goes wrong.
+
+    Not `strict`: at a barrier that some live lanes of a warp miss, the warp gives way all the same.
+    """
+    run = _Run(rom, spec, launch, strict)
     run.run(step_limit)
     return MachineResult(
         tuple(run.tokens), tuple(run.memory[: spec.memory_words]), tuple(run.provenance), run.steps

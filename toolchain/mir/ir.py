@@ -2,14 +2,15 @@
 
 The grammar (a field's name before the colon, `*` repeats, `?` may be None):
 
-    Function    = (name: str, parameters: rom.Parameter*, blocks: Block*, source_file: str)
-    Block       = (label: str, instructions: Instruction*, terminator: Terminator)
+    Function    = (name: str, parameters: rom.Parameter*, blocks: Block*, source_file: str,
+                   variables: rom.Variable*, shared_words: int, local_words: int)
+    Block       = (label: str, instructions: Instruction*, terminator: Terminator, serial: bool)
     Instruction = (op: Operation, dest: Register | Predicate | None, operands: Operand*,
                    predicate: Predicate?, negated: bool, table: int, offset: LinkValue,
                    uniform: bool, narrow: bool, source: SourceLocation?)
     Operation   = isa.Op | isa.MulOp | MirOp
     Operand     = Register(name) | LinkValue | Special(name) | Predicate(name)   # predicates only in `plop`
-    Terminator  = Branch(predicate: Predicate, taken: str, otherwise: str) | Jump(target: str)
+    Terminator  = Branch(predicate: Predicate, taken: str, otherwise: str) | Jump(target: str) | Barrier(target: str)
 
 One line of text for each shape of instruction:
 
@@ -19,10 +20,15 @@ One line of text for each shape of instruction:
     %d = sel %q, %a, %b                 q ? a : b
     %q = set.lt.u %a, %b                comparisons write a predicate
     %q = plop.0x8 %q1, %q2              predicate logic, bit 2 * q1 + q2; an operand may be `true`
+    %d = shfl %a, %b                    a of lane b mod lanes, active or not
+    %d = ballot %q                      bit l: lane l is active and q holds there
     %d = ld.global [%a + 3]             word (a + offset) mod 2 ** address_bits; the offset is a LinkValue
+    %d = ld.shared [%a + 3]
     st.global [%a + 3], %b if not %q    the guard is optional; `not` only with a guard
+    st.shared [%a + 3], %b
     branch %q, TAKEN, OTHERWISE         a target is a label, or `exit`: the lane is done
     jump TARGET
+    barrier TARGET                      the warp waits until all others have reached a barrier, then goes on
 
 Rules beyond the shapes (`verifier.py` checks them):
 
@@ -31,7 +37,11 @@ Rules beyond the shapes (`verifier.py` checks them):
 - A link-time constant (`LinkValue`) or special register may stand wherever a register is read.
 - blocks[0] is the entry; nothing branches to it.
 - Instructions of a block run in order, each in all active lanes at once; stores of one instruction in lane
-  order. Memory operations keep their order: a load after a store sees it.
+  order. Memory operations of a space keep their order: a load after a store sees it.
+- A serial block (`label: serial`) runs one lane at a time, the lowest first, each from its first instruction to its
+  terminator: how atomics are made. It must fit one machine block (at most one store), is not the entry, and ends
+  in a jump or branch.
+- `ballot` depends on which lanes are active: it must not move to where other lanes are. A shuffle may.
 - `uniform` and `narrow` describe the value an instruction defines. uniform: equal in all lanes that execute
   it together. narrow: it fits 16 bits unsigned. A block may be split into a chain of machine blocks only if
   the chain is laid out without gaps, so that its lanes stay together; then `uniform` stays true.
@@ -42,8 +52,8 @@ from enum import StrEnum
 from typing import TypeGuard
 
 from toolchain.errors import SourceLocation
-from toolchain.mir.isa import BIT_OPS, COMPARISONS, MulOp, Op
-from toolchain.mir.rom import LinkValue, Parameter
+from toolchain.mir.isa import BIT_OPS, COMPARISONS, LOADS, MulOp, Op
+from toolchain.mir.rom import LinkValue, Parameter, Variable
 
 EXIT = "exit"
 """The branch target that ends the lane; no block has this label."""
@@ -54,7 +64,8 @@ class MirOp(StrEnum):
 
     MOV = "mov"  # a copy; free where the scheduler can forward it
     PLOP = "plop"  # slot p: logic of two predicates
-    STORE = "st.global"  # at most one a machine block
+    STORE = "st.global"  # at most one store a machine block
+    STORE_SHARED = "st.shared"
 
 
 Operation = Op | MulOp | MirOp
@@ -98,15 +109,16 @@ Operand = Register | LinkValue | Special | Predicate
 Value = Register | LinkValue | Special
 """An operand that is a 32-bit value."""
 
-ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, MirOp.MOV, Op.LOAD)
+STORES = (MirOp.STORE, MirOp.STORE_SHARED)
+ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, MirOp.MOV, *LOADS)
 ZERO = LinkValue()
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One operation. `predicate` is the selector of `sel` or the guard of a store, which can be `negated`.
+    """One operation. `predicate` is the selector of `sel`, ballot's, or the guard of a store, which can be `negated`.
 
-    `table` counts for lop and plop, `offset` (words) for ld.global and st.global.
+    `table` counts for lop and plop, `offset` (words) for loads and stores.
     """
 
     op: Operation
@@ -122,7 +134,20 @@ class Instruction:
 
     @property
     def is_memory(self) -> bool:
-        return self.op in (Op.LOAD, MirOp.STORE)
+        return self.op in LOADS or self.op in STORES
+
+    @property
+    def is_load(self) -> bool:
+        return self.op in LOADS
+
+    @property
+    def is_store(self) -> bool:
+        return self.op in STORES
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it accesses shared memory."""
+        return self.op in (Op.LOAD_SHARED, MirOp.STORE_SHARED)
 
     @property
     def uses(self) -> tuple[Register | Predicate, ...]:
@@ -164,16 +189,29 @@ class Jump:
         return (self.target,)
 
 
-Terminator = Branch | Jump
+@dataclass(frozen=True)
+class Barrier:
+    """All lanes wait for the thread block's other warps, then go to `target`."""
+
+    target: str
+    source: SourceLocation | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+
+Terminator = Branch | Jump | Barrier
 
 
 @dataclass(frozen=True)
 class Block:
-    """A straight line of instructions and where it leads."""
+    """A straight line of instructions and where it leads. `serial`: run by one lane at a time."""
 
     label: str
     instructions: tuple[Instruction, ...]
     terminator: Terminator
+    serial: bool = False
 
     @property
     def successors(self) -> tuple[str, ...]:
@@ -183,12 +221,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel. blocks[0] is the entry."""
+    """A kernel. blocks[0] is the entry. Variables and sizes are as in `rom.RomImage`."""
 
     name: str
     parameters: tuple[Parameter, ...]
     blocks: tuple[Block, ...]
     source_file: str = ""
+    variables: tuple[Variable, ...] = ()
+    shared_words: int = 0
+    local_words: int = 0
 
     def block(self, label: str) -> Block:
         return next(block for block in self.blocks if block.label == label)
@@ -202,7 +243,9 @@ def is_value(operand: Operand) -> TypeGuard[Value]:
 
 
 def operand_count(op: Operation) -> int:
-    """How many operands an operation takes; the selector of `sel` and the guard of a store do not count."""
+    """How many operands an operation takes; the predicate of `sel`, `ballot` or a store does not count."""
+    if op is Op.BALLOT:
+        return 0
     return 1 if op in ONE_OPERAND else 2
 
 
@@ -217,7 +260,7 @@ def needs_bit_slot(op: Operation) -> bool:
 
 def with_targets(terminator: Terminator, change: dict[str, str]) -> Terminator:
     """The terminator with its targets renamed; targets missing from `change` stay."""
-    if isinstance(terminator, Jump):
+    if isinstance(terminator, Jump | Barrier):
         return replace(terminator, target=change.get(terminator.target, terminator.target))
     taken = change.get(terminator.taken, terminator.taken)
     return replace(terminator, taken=taken, otherwise=change.get(terminator.otherwise, terminator.otherwise))

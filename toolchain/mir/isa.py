@@ -2,7 +2,8 @@
 
 A block is four stages. A stage is a bundle:
 
-    slots x, y, z     one ALU operation each; x and y can also load; only y has the bit operations, only z min, max
+    slots x, y, z     one ALU operation each; x and y can also load; only y has the bit and warp operations, only z
+                      min and max
     slot  m           one multiply (stages 0..2), with two register ports of its own; ready two stages later
     slot  p           one two-input logic function of predicates
     ports 0..3        registers read for the stage, shared by the operands of x, y and z
@@ -45,6 +46,7 @@ class Op(StrEnum):
     SET_LT_S = "set.lt.s"
     SET_GE_S = "set.ge.s"
     LOAD = "ld.global"  # global memory word (a + offset) mod 2 ** address_bits; x and y only
+    LOAD_SHARED = "ld.shared"  # the same of shared memory
     LOP = "lop"  # bitwise truth table: bit 2 * a + b of `table`; y only, like all below
     SHL = "shl"  # amounts above 31 give 0
     SHR_U = "shr.u"  # amounts above 31 give 0
@@ -52,11 +54,17 @@ class Op(StrEnum):
     POPC = "popc"  # population count of a
     CLZ = "clz"  # leading zeros of a; 32 for 0
     BREV = "brev"  # a with its bits reversed
+    SHFL = "shfl"  # a of lane b mod lanes, whether that lane is active or not
+    BALLOT = "ballot"  # bit l: lane l is active and q holds there; the same in every lane
 
 
 COMPARISONS = (Op.SET_EQ, Op.SET_NE, Op.SET_LT_U, Op.SET_GE_U, Op.SET_LT_S, Op.SET_GE_S)
 EXTREMES = (Op.MIN_U, Op.MIN_S, Op.MAX_U, Op.MAX_S)
-BIT_OPS = (Op.LOP, Op.SHL, Op.SHR_U, Op.SHR_S, Op.POPC, Op.CLZ, Op.BREV)
+LOADS = (Op.LOAD, Op.LOAD_SHARED)
+WARP_OPS = (Op.SHFL, Op.BALLOT)
+SELECTING = (Op.SEL, Op.BALLOT)
+"""Operations that read the slot's predicate."""
+BIT_OPS = (Op.LOP, Op.SHL, Op.SHR_U, Op.SHR_S, Op.POPC, Op.CLZ, Op.BREV, *WARP_OPS)
 
 
 def executes(slot: str, op: Op) -> bool:
@@ -65,7 +73,7 @@ def executes(slot: str, op: Op) -> bool:
         return slot == "y"
     if op in EXTREMES:
         return slot in EXTREME_SLOTS
-    return op is not Op.LOAD or slot in LOAD_SLOTS
+    return op not in LOADS or slot in LOAD_SLOTS
 
 
 class MulOp(StrEnum):
@@ -193,7 +201,7 @@ Layout = tuple[tuple[tuple[str, int], ...], ...]
 
 ADDER_LINES = ("sub", "sum", "eq", "ne", "ltu", "geu", "lts", "ges", "sel")
 EXTREME_LINES = ("min", "max", "order")
-BIT_LINES = ("shl", "shr", "sarfill", "popc", "clz", "brev")
+BIT_LINES = ("shl", "shr", "sarfill", "popc", "clz", "brev", "shfl", "ballot")
 
 
 def _alu_fields(spec: MachineSpec, slot: str) -> list[tuple[str, int]]:
@@ -201,7 +209,7 @@ def _alu_fields(spec: MachineSpec, slot: str) -> list[tuple[str, int]]:
     if slot in EXTREME_SLOTS:
         fields += [(f"{slot}.{line}", 1) for line in EXTREME_LINES]
     if slot in LOAD_SLOTS:
-        fields += [(f"{slot}.ld", 1), (f"{slot}.offset", spec.address_bits)]
+        fields += [(f"{slot}.ld", 1), (f"{slot}.lds", 1), (f"{slot}.offset", spec.address_bits)]
     if slot == "y":
         fields += [("y.table", 4)] + [(f"y.{line}", 1) for line in BIT_LINES]
     return fields
@@ -232,11 +240,15 @@ def stage_layout(spec: MachineSpec, stage: int) -> Layout:
 
 @cache
 def terminator_layout(spec: MachineSpec) -> Layout:
-    """Fields of a block's terminator row. `exit*` ends the lane; `branch` picks target 1 where it holds."""
+    """Fields of a block's terminator row. `branch` picks target 1 where it holds.
+
+    `exit*` ends the lane, `serial*` says that the target is a serial block, `barrier` gives way to the next warp.
+    """
     register, block = _register_bits(spec), spec.blocks.bit_length() - 1
     control = [("target0", block), ("exit0", 1), ("target1", block), ("exit1", 1), ("branch", 5)]
     control += [(f"p{i}", 5) for i in range(PREDICATES)]
-    store = [("st.enable", 1), ("st.guard", 5), ("st.guardneg", 1), ("st.addrport", register), ("st.addr", 5)]
+    control += [("serial0", 1), ("serial1", 1), ("barrier", 1)]
+    store = [("st.enable", 1), ("st.shared", 1), ("st.guard", 5), ("st.guardneg", 1), ("st.addrport", register), ("st.addr", 5)]
     store += [("st.dataport", register), ("st.data", 5), ("st.offset", spec.address_bits)]
     return _checked((control, store))
 

@@ -1,9 +1,9 @@
 """A program for the machine: scheduled blocks, their link-time constants, and what each block returns.
 
-    RomImage    = (kernel, spec, parameters, blocks)
-    Block       = (stages[4], terminator, returns, source)
+    RomImage    = (kernel, spec, parameters, blocks, variables, shared_words, local_words)
+    Block       = (stages[4], terminator, returns, serial, source)
     Stage       = (ports[4], immediates[2], x, y, z: AluOp?, m: Multiply?, p: PredicateLogic?)
-    Terminator  = (target0, target1, branch, predicates[4], store?)
+    Terminator  = (target0, target1, branch, predicates[4], store?, barrier)
     Return      = (value, register, uniform, narrow) | the predicate word
 
 A `LinkValue` is an affine form of link-time symbols: kernel parameters and launch extents, which the loader
@@ -21,7 +21,9 @@ from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source
 class LinkValue:
     """(sum of coefficient * symbol + addend) mod 2**32, then shifted right by `shift` (an exact word address).
 
-    Symbols: `param.K` is the K-th 32-bit word of the parameters; `ntid.x` .. `nctaid.z` are the launch extents.
+    Symbols: `param.K` is the K-th 32-bit word of the parameters; `ntid.x` .. `nctaid.z` are the launch extents;
+    `global.NAME` is the byte address of a variable in global memory; `local.base` the byte address in shared memory
+    of the first thread's local arrays.
     """
 
     addend: int = 0
@@ -81,7 +83,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Store:
-    """One global word a lane, where `guard` (or its negation) holds: word (address + offset) mod 2**address_bits."""
+    """One word a lane, where `guard` (or its negation) holds: word (address + offset) mod 2**address_bits."""
 
     address: Source
     data: Source
@@ -90,6 +92,7 @@ class Store:
     offset: LinkValue = LinkValue()
     guard: PredicateSource = TRUE
     negated: bool = False
+    shared: bool = False
     source: SourceLocation | None = None
 
 
@@ -102,7 +105,8 @@ class Terminator:
     """Next program counter of each lane: `target1` where `branch` holds, else `target0` (all lanes if TRUE: target1).
 
     An unconditional block sets both targets alike. `predicates[i]` is the new value of predicate register i,
-    None to keep the old one.
+    None to keep the old one. `barrier`: the warp gives way to the next one with live lanes, in cyclic order; as
+    every warp does so at every barrier, all have reached it when this warp runs again.
     """
 
     target0: int
@@ -110,6 +114,7 @@ class Terminator:
     branch: PredicateSource = TRUE
     predicates: tuple[PredicateSource | None, ...] = (None, None, None, None)
     store: Store | None = None
+    barrier: bool = False
     source: SourceLocation | None = None
 
 
@@ -128,12 +133,17 @@ class Return:
 
 @dataclass(frozen=True)
 class Block:
-    """`label` is for people. If any terminator predicate is not None, the predicate word is returned first."""
+    """`label` is for people. If any terminator predicate is not None, the predicate word is returned first.
+
+    `serial`: one lane at a time runs the block, the lowest that is there first. So what it loads, computes and
+    stores is atomic.
+    """
 
     stages: tuple[Stage, Stage, Stage, Stage]
     terminator: Terminator
     returns: tuple[Return, ...] = ()
     label: str = ""
+    serial: bool = False
     source: SourceLocation | None = None
 
     @property
@@ -152,11 +162,32 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Variable:
+    """A module variable or constant in global memory: `words` of it, the first of them `initial`, the rest zero."""
+
+    name: str
+    words: int
+    initial: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class RomImage:
-    """Block 0 is the entry and no branch targets it. `machine` is the spec's name."""
+    """Block 0 is the entry, not serial, and no branch targets it. `machine` is the spec's name.
+
+    Shared memory holds `shared_words` of static variables, then the launch's dynamic shared memory, then
+    `local_words` of local arrays for each thread.
+    """
 
     kernel: str
     machine: str
     parameters: tuple[Parameter, ...]
     blocks: tuple[Block, ...]
     source_file: str = ""
+    variables: tuple[Variable, ...] = ()
+    shared_words: int = 0
+    local_words: int = 0
+
+    @property
+    def serial(self) -> frozenset[int]:
+        """Indices of the serial blocks."""
+        return frozenset(index for index, block in enumerate(self.blocks) if block.serial)

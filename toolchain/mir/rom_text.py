@@ -2,8 +2,10 @@
 
     rom dot for nano from "dot.cu"
     param a: word 0, words 1, pointer
+    shared 16, local 2
+    variable table: words 4 = 1, 0x80000000
 
-    block 1 loop:                                               ; dot.cu:4
+    block 1 loop serial:                                             ; dot.cu:4
       stage 0 port0=r1 imm0=1
         x  ld.global [port0 + (param.0)>>2]                     ; dot.cu:4:14
         z  add port0, imm0
@@ -13,7 +15,7 @@
       return r1 = t0.z {uniform, narrow}
       p0 = q1.x
       st.global [r3 + 4], t3.x if not q1.x
-      branch q1.x, 1, 2
+      branch q1.x, 1, 2                                         ; or: jump 1, or: barrier 1
 
 A multiply or a store names the register of its own port; a register beside a source that is not a port (which
 changes nothing) is written `t0.x/r3`. Stages without an operation, a port or an immediate are left out.
@@ -28,7 +30,9 @@ from toolchain.machine_spec import PREDICATES, STAGES
 from toolchain.mir.affine import parse_link_value, print_link_value
 from toolchain.mir.isa import (
     ALU_SLOTS,
+    LOADS,
     NOTHING,
+    SELECTING,
     SPECIALS,
     TRUE,
     MulOp,
@@ -50,10 +54,11 @@ from toolchain.mir.rom import (
     Stage,
     Store,
     Terminator,
+    Variable,
 )
 
 _COLUMN = 64
-_ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, Op.LOAD)
+_ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, Op.BALLOT, *LOADS)
 
 
 # --- Printing
@@ -65,6 +70,11 @@ def print_rom(rom: RomImage) -> str:
     for item in rom.parameters:
         pointer = ", pointer" if item.pointer else ""
         lines.append(f"param {item.name}: word {item.word}, words {item.words}{pointer}")
+    if rom.shared_words or rom.local_words:
+        lines.append(f"shared {rom.shared_words}, local {rom.local_words}")
+    for variable in rom.variables:
+        initial = f" = {', '.join(f'{word:#x}' for word in variable.initial)}" if variable.initial else ""
+        lines.append(f"variable {variable.name}: words {variable.words}{initial}")
     for index, block in enumerate(rom.blocks):
         lines += ["", *_block_lines(index, block)]
     return "\n".join(lines) + "\n"
@@ -75,7 +85,8 @@ def _line(text: str, source: SourceLocation | None) -> str:
 
 
 def _block_lines(index: int, block: Block) -> Iterator[str]:
-    yield _line(f"block {index} {block.label}".rstrip() + ":", block.source)
+    label = block.label and f" {block.label}"
+    yield _line(f"block {index}{label}{' serial' if block.serial else ''}:", block.source)
     for number, stage in enumerate(block.stages):
         if stage != Stage():
             yield from _stage_lines(number, stage)
@@ -108,10 +119,10 @@ def _stage_lines(number: int, stage: Stage) -> Iterator[str]:
 
 def _alu_text(op: AluOp) -> str:
     name = f"{op.op}.{op.table:#x}" if op.op is Op.LOP or op.table else str(op.op)
-    has_address = op.op is Op.LOAD or op.offset != LinkValue()
+    has_address = op.op in LOADS or op.offset != LinkValue()
     first = _address(str(op.a), op.offset) if has_address else str(op.a)
     operands = [first]
-    if op.op is Op.SEL or op.predicate != TRUE:
+    if op.op in SELECTING or op.predicate != TRUE:
         operands.insert(0, str(op.predicate))
     if op.op not in _ONE_OPERAND or op.b != NOTHING:
         operands.append(str(op.b))
@@ -131,7 +142,7 @@ def _own(source: Source, register: int) -> str:
 
 def _store_text(store: Store) -> str:
     address = _address(_own(store.address, store.address_register), store.offset)
-    text = f"st.global {address}, {_own(store.data, store.data_register)}"
+    text = f"st.{'shared' if store.shared else 'global'} {address}, {_own(store.data, store.data_register)}"
     if store.guard == TRUE and not store.negated:
         return text
     return f"{text} if {'not ' if store.negated else ''}{store.guard}"
@@ -139,9 +150,8 @@ def _store_text(store: Store) -> str:
 
 def _branch_text(end: Terminator) -> str:
     target0, target1 = ("exit" if target == EXIT else str(target) for target in (end.target0, end.target1))
-    if end.branch == TRUE and target0 == target1:
-        return f"jump {target0}"
-    return f"branch {end.branch}, {target1}, {target0}"
+    name = "barrier" if end.barrier else "jump" if end.branch == TRUE and target0 == target1 else "branch"
+    return f"{name} {target0}" if name != "branch" else f"branch {end.branch}, {target1}, {target0}"
 
 
 # --- Parsing
@@ -151,16 +161,20 @@ _HEADER = re.compile(r'rom (?P<kernel>\S+) for (?P<machine>\S+) from "(?P<file>.
 _PARAMETER = re.compile(
     r"param (?P<name>\S+): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
 )
-_BLOCK = re.compile(r"block (?P<index>\d+)(?: (?P<label>\S+))?:")
+_SHARED = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
+_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>[x0-9a-f, ]+))?")
+_BLOCK = re.compile(r"block (?P<index>\d+)(?: (?!serial:)(?P<label>\S+))?(?P<serial> serial)?:")
 _STAGE = re.compile(r"stage (?P<index>[0-3])(?P<notes>(?:, (?:port[0-3]|imm[01])=[^,]+)*)")
 _OPERATION = re.compile(
     r"(?P<slot>[xyzmp])  (?P<name>[a-z.]+?)(?:\.(?P<table>0x[0-9a-f]+))? (?P<operands>.+)"
 )
 _RETURN = re.compile(r"return r(?P<register>\d+) = (?P<value>\S+)(?: \{(?P<notes>[a-z, ]+)\})?")
 _PREDICATE = re.compile(r"p(?P<index>[0-3]) = (?P<source>\S+)")
-_STORE = re.compile(r"st\.global (?P<address>\[[^]]*\]), (?P<data>\S+)(?: if (?P<not>not )?(?P<guard>\S+))?")
+_STORE = re.compile(
+    r"st\.(?P<space>global|shared) (?P<address>\[[^]]*\]), (?P<data>\S+)(?: if (?P<not>not )?(?P<guard>\S+))?"
+)
 _BRANCH = re.compile(
-    r"branch (?P<branch>\S+), (?P<target1>exit|\d+), (?P<target0>exit|\d+)|jump (?P<jump>exit|\d+)"
+    r"branch (?P<branch>\S+), (?P<target1>exit|\d+), (?P<target0>exit|\d+)|(?P<kind>jump|barrier) (?P<jump>exit|\d+)"
 )
 _SOURCE = re.compile(
     r"(?P<file>0)|%(?P<special>\S+)|m(?P<product>\d)|(?P<kind>port|imm|t|ld)(?P<index>\d)(?:\.(?P<slot>[xyz]))?"
@@ -173,6 +187,7 @@ class _Draft:
     """A block as far as it has been read."""
 
     label: str
+    serial: bool
     source: SourceLocation | None
     stages: list[Stage] = field(default_factory=lambda: [Stage()] * STAGES)
     stage: int = -1
@@ -186,13 +201,16 @@ class _Draft:
             raise ValueError(f"block '{self.label}' ends without a jump or a branch")
         p, s = self.predicates, self.stages
         end = replace(self.end, predicates=(p[0], p[1], p[2], p[3]), store=self.store)
-        return Block((s[0], s[1], s[2], s[3]), end, tuple(self.returns), self.label, self.source)
+        stages = s[0], s[1], s[2], s[3]
+        return Block(stages, end, tuple(self.returns), self.label, self.serial, self.source)
 
 
 class _Parser:
     def __init__(self) -> None:
         self.header: re.Match[str] | None = None
         self.parameters: list[Parameter] = []
+        self.variables: list[Variable] = []
+        self.sizes = (0, 0)
         self.blocks: list[Block] = []
         self.draft: _Draft | None = None
         self.forms: tuple[
@@ -200,6 +218,8 @@ class _Parser:
         ] = (
             (_HEADER, self.rom),
             (_PARAMETER, self.parameter),
+            (_SHARED, self.shared),
+            (_VARIABLE, self.variable),
             (_BLOCK, self.block),
             (_STAGE, self.stage),
             (_OPERATION, self.operation),
@@ -236,11 +256,18 @@ class _Parser:
         pointer = match["pointer"] is not None
         self.parameters.append(Parameter(match["name"], int(match["word"]), int(match["words"]), pointer))
 
+    def shared(self, match: re.Match[str], _: SourceLocation | None) -> None:
+        self.sizes = int(match["shared"]), int(match["local"])
+
+    def variable(self, match: re.Match[str], _: SourceLocation | None) -> None:
+        initial = tuple(int(word, 16) for word in match["initial"].split(", ")) if match["initial"] else ()
+        self.variables.append(Variable(match["name"], int(match["words"]), initial))
+
     def block(self, match: re.Match[str], source: SourceLocation | None) -> None:
         self.close()
         if int(match["index"]) != len(self.blocks):
             raise ValueError(f"block {match['index']} is number {len(self.blocks)}")
-        self.draft = _Draft(match["label"] or "", source)
+        self.draft = _Draft(match["label"] or "", match["serial"] is not None, source)
 
     def close(self) -> None:
         if self.draft is not None:
@@ -293,15 +320,18 @@ class _Parser:
         data, data_register = _own_source(match["data"])
         guard = TRUE if match["guard"] is None else _flag(match["guard"])
         negated = match["not"] is not None
+        shared = match["space"] == "shared"
         self.current().store = Store(
-            address, data, address_register, data_register, offset, guard, negated, source
+            address, data, address_register, data_register, offset, guard, negated, shared, source
         )
 
     def branch(self, match: re.Match[str], source: SourceLocation | None) -> None:
         jump = match["jump"]
         target0, target1 = (jump, jump) if jump else (match["target0"], match["target1"])
         branch = TRUE if jump else _flag(match["branch"])
-        self.current().end = Terminator(_target(target0), _target(target1), branch, source=source)
+        barrier = match["kind"] == "barrier"
+        targets = _target(target0), _target(target1)
+        self.current().end = Terminator(*targets, branch, barrier=barrier, source=source)
 
 
 def parse_rom(text: str, file: str = "<rom>") -> RomImage:
@@ -321,16 +351,18 @@ def parse_rom(text: str, file: str = "<rom>") -> RomImage:
         )
     header = parser.header
     return RomImage(
-        header["kernel"], header["machine"], tuple(parser.parameters), tuple(parser.blocks), header["file"]
-    )
+        header["kernel"], header["machine"], tuple(parser.parameters), tuple(parser.blocks), header["file"],
+        tuple(parser.variables), *parser.sizes,
+    )  # fmt: skip
 
 
 def _alu(name: str, table: int, operands: list[str], source: SourceLocation | None) -> AluOp:
     predicate = TRUE
     if _FLAG.fullmatch(operands[0]):
         predicate, operands = _flag(operands[0]), operands[1:]
-    if not 1 <= len(operands) <= 2:
-        raise ValueError(f"'{name}' takes one or two operands")
+    operands = operands or [str(NOTHING)]
+    if len(operands) > 2:
+        raise ValueError(f"'{name}' takes at most two operands")
     base, offset = _parse_address(operands[0]) if operands[0].startswith("[") else (operands[0], LinkValue())
     b = _source(operands[1]) if len(operands) == 2 else NOTHING
     return AluOp(Op(name), _source(base), b, predicate, table, offset, source)

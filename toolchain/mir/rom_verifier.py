@@ -1,7 +1,8 @@
 """The rules of a ROM image, each problem with its place.
 
 - The image is for this machine; it has at least one block and at most `spec.blocks`.
-- A target is a block of the image or EXIT, never block 0. An unconditional block has two equal targets.
+- A target is a block of the image or EXIT, never block 0. An unconditional block has two equal targets, and so
+  has one that ends in a barrier. Block 0 is not serial.
 - A slot runs only what it can (`isa.executes`); m is in stages 0..2.
 - Operands name sources that the stage can read (`isa.operand_sources` and its kin), and a slot's result is
   only read where the slot has an operation that makes one: a value, a word loaded, a product, a predicate.
@@ -20,8 +21,9 @@ from toolchain.mir.encoding import return_tokens
 from toolchain.mir.isa import (
     ALU_SLOTS,
     COMPARISONS,
+    LOADS,
+    SELECTING,
     TRUE,
-    Op,
     PredicateSource,
     Source,
     SourceKind,
@@ -61,6 +63,8 @@ def rom_problems(rom: RomImage, spec: MachineSpec) -> Iterator[Problem]:
         yield Problem(
             "image", f"has {len(rom.blocks)} blocks; machine '{spec.name}' holds 1 to {spec.blocks}"
         )
+    if rom.blocks and rom.blocks[0].serial:
+        yield Problem("block 0", "the entry cannot be serial", rom.blocks[0].source)
     for index, block in enumerate(rom.blocks):
         check = _BlockCheck(block, spec, f"block {index}" + (f" '{block.label}'" if block.label else ""))
         yield from check.problems(len(rom.blocks))
@@ -104,7 +108,7 @@ class _BlockCheck:
             yield self.problem(place, f"cannot run {op.op}; slot {' or '.join(able)} can", op.source)
         for operand, source in (("a", op.a), ("b", op.b)):
             yield from self.value(f"{place}, {operand}", operand_sources(index), source, op.source)
-        if op.op is Op.SEL:
+        if op.op in SELECTING:
             yield from self.predicate(f"{place}, selector", index, op.predicate, op.source)
         elif op.predicate != TRUE:
             yield self.problem(place, f"{op.op} has no selector, got {op.predicate}", op.source)
@@ -132,6 +136,8 @@ class _BlockCheck:
                 )
         if end.branch == TRUE and end.target0 != end.target1:
             yield self.problem("terminator", f"never goes to target0 = {end.target0}", end.source)
+        if end.barrier and (end.branch != TRUE or end.target0 != end.target1):
+            yield self.problem("terminator", "a barrier goes to one target", end.source)
         yield from self.predicate("terminator, branch", STAGES, end.branch, end.source)
         for index, source in enumerate(end.predicates):
             if source == TRUE:
@@ -189,7 +195,7 @@ class _BlockCheck:
             op: AluOp | None = getattr(self.block.stages[source.stage], source.name)
             if op is None or op.op in COMPARISONS:
                 yield self.problem(place, f"reads {source}, which nothing writes", at)
-            elif source.kind is SourceKind.LOADED and op.op is not Op.LOAD:
+            elif source.kind is SourceKind.LOADED and op.op not in LOADS:
                 yield self.problem(place, f"reads {source}, but that slot runs {op.op}, not a load", at)
 
     def predicate(

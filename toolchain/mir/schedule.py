@@ -36,6 +36,8 @@ class ScheduledBlock:
     target0: str
     target1: str
     store: Store | None = None
+    barrier: bool = False
+    serial: bool = False
     source: SourceLocation | None = None
 
 
@@ -124,7 +126,7 @@ class _Chain:
                     target0,
                     target1,
                     writer.store(),
-                    writer.source() or self.fallback,
+                    source=writer.source() or self.fallback,
                 )
             )
         return chain
@@ -278,7 +280,9 @@ class _Writer:
         address, data = (self.operand(arg, None, []) for arg in node.args)
         registers = [self.chain.number(arg) if isinstance(arg, Register) else 0 for arg in node.args]
         guard = TRUE if node.predicate is None else self.flag(node.predicate)
-        return Store(address, data, registers[0], registers[1], node.offset, guard, node.negated, node.source)
+        return Store(
+            address, data, registers[0], registers[1], node.offset, guard, node.negated, source=node.source
+        )
 
     def source(self) -> SourceLocation | None:
         return min((item.source for item in self.items if item.source), default=None)

@@ -44,8 +44,8 @@ from toolchain.mir.isa import (
     store_sources,
 )
 
-CTA_BIT, MEM_BIT = 12, 13
-"""Raw bits that tell CTA and MEM from EXEC in the output code."""
+CTA_BIT, MEM_BIT, SMEM_BIT = 12, 13, 14
+"""Raw bits that tell CTA, MEM and SMEM from EXEC in the output code."""
 
 
 def _even_rows(spec: MachineSpec, least: int) -> int:
