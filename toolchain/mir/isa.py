@@ -248,8 +248,9 @@ def terminator_layout(spec: MachineSpec) -> Layout:
     control = [("target0", block), ("exit0", 1), ("target1", block), ("exit1", 1), ("branch", 5)]
     control += [(f"p{i}", 5) for i in range(PREDICATES)]
     control += [("serial0", 1), ("serial1", 1), ("barrier", 1)]
-    store = [("st.enable", 1), ("st.shared", 1), ("st.guard", 5), ("st.guardneg", 1), ("st.addrport", register), ("st.addr", 5)]
-    store += [("st.dataport", register), ("st.data", 5), ("st.offset", spec.address_bits)]
+    store = [("st.enable", 1), ("st.shared", 1), ("st.guard", 5), ("st.guardneg", 1)]
+    store += [("st.addrport", register), ("st.addr", 5), ("st.dataport", register), ("st.data", 5)]
+    store += [("st.offset", spec.address_bits)]
     return _checked((control, store))
 
 
