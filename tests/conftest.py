@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.cases import CASES, KernelCase
+from tests.kernels.case import KernelCase
+from tests.kernels.cases import CASES
 from toolchain.driver import Compilation, Options, compile_program
 from toolchain.machine_spec import PRESETS
 

@@ -1,4 +1,4 @@
-"""golden/KERNEL/{ptx,mir,rom,circuit,trace}: what the compiler makes of each test kernel, on `nano`.
+"""golden/KERNEL/{ptx,mir,rom,circuit,trace}: what the compiler makes of each basic test kernel, on `nano`.
 
     ptx, mir, rom          the form as the next stage gets it
     circuit                the part of the machine's circuit that the program reaches, placed on its own
@@ -17,7 +17,7 @@ from runtime.launcher import Program
 from runtime.levels import open_circuit
 from runtime.trace import print_trace
 from tests.conftest import ROOT, case_of, compiled
-from tests.kernels.cases import CASES
+from tests.kernels.cases_basic import CASES
 from toolchain.circuit_ir.plan import plan_text, program_plan
 from toolchain.forms import FORMS
 from toolchain.machine_build import placed_circuit

@@ -2,7 +2,7 @@
 
 kernel x input set x machine    PTX interpreter, MIR interpreter after every pass, machine interpreter
 kernel x nano                   logical circuit, placed circuit, stock model token by token (one in float32 too)
-two kernels x classic           stock model, the trace checked in one prefill (all 16: `make test-slow`)
+two kernels x classic           stock model, the trace checked in one prefill (all: `make test-slow`)
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,24 @@ import pytest
 from runtime.launcher import ModelEngine, Program, open_engine, run_program
 from runtime.levels import CIRCUIT_LEVELS, check_circuit
 from runtime.vocabulary import Vocabulary
-from tests.conftest import compiled
-from tests.kernels.cases import CASES, KernelCase, LaunchCase
+from tests.conftest import case_of, compiled
+from tests.kernels.case import FOLDER, MACHINES, KernelCase, LaunchCase
+from tests.kernels.cases import CASES, cases_for
 from toolchain.machine_build import ensure_checkpoint
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.ptx_frontend.interpreter import interpret
 
 Words = tuple[int, ...]
-MACHINES = (NANO, CLASSIC)
 IN_CI_ON_CLASSIC = ("dot", "collatz")
 
-all_kernels = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-all_machines = pytest.mark.parametrize("spec", MACHINES, ids=lambda spec: spec.name)
+on_every_machine = pytest.mark.parametrize(
+    ("case", "spec"),
+    [(case, spec) for spec in MACHINES for case in cases_for(spec)],
+    ids=lambda item: item.name,
+)
+on_nano = pytest.mark.parametrize("case", cases_for(NANO), ids=lambda case: case.name)
+on_classic = pytest.mark.parametrize("case", cases_for(CLASSIC), ids=lambda case: case.name)
 
 
 def program_of(case: KernelCase, spec: MachineSpec, launch: LaunchCase) -> Program:
@@ -47,19 +52,20 @@ def memories(case: KernelCase, spec: MachineSpec, launch: LaunchCase) -> Iterato
     yield "machine", program_of(case, spec, launch).interpret().memory
 
 
-def test_there_are_sixteen_kernels() -> None:
-    assert len({case.name for case in CASES}) == 16
+def test_every_file_is_one_case() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+    assert {path.stem for path in FOLDER.glob("*.cu")} <= set(names)
 
 
-@all_kernels
-@all_machines
+@on_every_machine
 def test_program_levels(case: KernelCase, spec: MachineSpec) -> None:
     for number, launch in enumerate(case.launches(spec)):
         for level, memory in memories(case, spec, launch):
             assert arrays(launch, memory) == launch.expected(), f"input set {number} on level {level}"
 
 
-@all_kernels
+@on_nano
 @pytest.mark.parametrize("level", CIRCUIT_LEVELS)
 def test_circuits_on_nano(case: KernelCase, level: str) -> None:
     program = program_of(case, NANO, case.launches(NANO)[0])
@@ -83,7 +89,7 @@ def model(spec: MachineSpec, dtype: str = "bfloat16") -> ModelEngine:
     return engine
 
 
-@all_kernels
+@on_nano
 def test_stock_model_on_nano(case: KernelCase, nano_model: ModelEngine) -> None:
     """Token by token, as `generate` would: the arrays come out of the recurrent state."""
     launch = case.launches(NANO)[0]
@@ -92,7 +98,7 @@ def test_stock_model_on_nano(case: KernelCase, nano_model: ModelEngine) -> None:
     assert report.arrays == launch.expected()
 
 
-@all_kernels
+@on_nano
 def test_stock_model_on_nano_edge_values(case: KernelCase, nano_model: ModelEngine) -> None:
     for launch in case.launches(NANO)[1:]:
         program = program_of(case, NANO, launch)
@@ -102,7 +108,7 @@ def test_stock_model_on_nano_edge_values(case: KernelCase, nano_model: ModelEngi
 
 def test_stock_model_on_nano_in_float32() -> None:
     """Token by token in the second dtype, on a kernel with multiplications and a loop."""
-    case = next(case for case in CASES if case.name == "dot")
+    case = case_of("dot")
     launch = case.launches(NANO)[0]
     engine = model(NANO, "float32")
     report = run_program(program_of(case, NANO, launch), engine, check=True, unsigned=False)
@@ -115,7 +121,7 @@ def test_generate_with_unmodified_transformers() -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    case = next(case for case in CASES if case.name == "dot")
+    case = case_of("dot")
     program = program_of(case, NANO, case.launches(NANO)[0])
     vocabulary = Vocabulary(NANO)
     load = [vocabulary.id(token) for token in program.load()]
@@ -131,12 +137,12 @@ def check_on_classic(case: KernelCase, engine: ModelEngine) -> None:
     assert difference is None, str(difference)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.name in IN_CI_ON_CLASSIC], ids=lambda case: case.name)
-def test_stock_model_on_classic(case: KernelCase, classic_model: ModelEngine) -> None:
-    check_on_classic(case, classic_model)
+@pytest.mark.parametrize("name", IN_CI_ON_CLASSIC)
+def test_stock_model_on_classic(name: str, classic_model: ModelEngine) -> None:
+    check_on_classic(case_of(name), classic_model)
 
 
 @pytest.mark.slow
-@all_kernels
+@on_classic
 def test_stock_model_on_classic_every_kernel(case: KernelCase, classic_model: ModelEngine) -> None:
     check_on_classic(case, classic_model)

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.launcher import Program
 from runtime.levels import check_program
-from tests.kernels.cases import array, launch_case, line
+from tests.kernels.case import array, launch_case, line
 from toolchain.driver import Options, compile_program
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
