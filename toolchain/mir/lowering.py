@@ -1,4 +1,9 @@
-"""The state of lowering one PTX kernel: open block, names, and the small builders the lowerings share."""
+"""The state of lowering one PTX kernel: open block, names, and the small builders the lowerings share.
+
+A 64-bit PTX register is a pair of MIR registers, low word and high word (`value` and `pair`). A register that
+always holds an address inside memory has no high word: it is zero (ptx_addresses.py). What nobody reads is
+removed by dead-code elimination, so address arithmetic costs its low words only.
+"""
 
 import re
 
@@ -20,6 +25,7 @@ from toolchain.mir.ir import (
     Value,
 )
 from toolchain.mir.isa import SPECIALS, Op
+from toolchain.mir.ptx_addresses import short_registers
 from toolchain.mir.ptx_facts import constant_registers, word_multiples
 from toolchain.mir.rom import LinkValue, Parameter
 from toolchain.ptx_frontend import ast
@@ -29,6 +35,9 @@ AND_NOT = 0x4  # a & ~b
 NOT_AND = 0x2  # ~a & b
 NOT = 0x3  # ~a, whatever b
 COPY = 0xC  # a, whatever b
+
+Pair = tuple[Value, Value]
+"""A 64-bit value: low word, high word."""
 
 
 def refuse(item: ast.Instruction, why: str, hint: str = "") -> CompileError:
@@ -46,11 +55,13 @@ class Lowering:
         self.types = function.register_types()
         self.words = word_multiples(function, parameters)
         self.constants = constant_registers(function)
+        self.short = short_registers(function, parameters)
         self.blocks: list[Block] = []
         self.open_label: str | None = None
         self.body: list[Instruction] = []
         self.at: ast.Instruction | None = None
         self._names: dict[str, str] = {}
+        self._high_names: dict[str, str] = {}
         self._taken = {"true", "exit", *SPECIALS}
         for name in self.types:
             self._name(name)
@@ -72,6 +83,11 @@ class Lowering:
         if ptx_name not in self._names:
             self._names[ptx_name] = self._claim(ptx_name)
         return self._names[ptx_name]
+
+    def _high_name(self, ptx_name: str) -> str:
+        if ptx_name not in self._high_names:
+            self._high_names[ptx_name] = self._claim(f"{self._name(ptx_name)}h")
+        return self._high_names[ptx_name]
 
     def _fresh(self, prefix: str) -> str:
         number = 1
@@ -140,8 +156,30 @@ class Lowering:
         assert self.at is not None
         raise refuse(self.at, f"has an operand that is not an integer: {operand}")
 
+    def pair(self, operand: ast.Operand) -> Pair:
+        """A PTX source operand as 64 bits. The high word of a register that is not wide is zero."""
+        low = self.value(operand)
+        match operand:
+            case ast.Immediate(value):
+                return low, constant(value >> 32)
+            case ast.Register(name) if name in self.constants:
+                return low, constant(self.constants[name] >> 32)
+            case ast.Register(name) if self.is_wide(operand) and name not in self.short:
+                return low, Register(self._high_name(name))
+        return low, ZERO
+
+    def read_pair(self, operand: ast.Operand, kind: str) -> Pair:
+        """A source operand of a PTX type, extended to 64 bits as the type says."""
+        if ast.TYPE_BITS[kind] == 64:
+            return self.pair(operand)
+        return self.extended(self.read(operand, kind), is_signed=kind.startswith("s"))
+
+    def extended(self, low: Value, *, is_signed: bool) -> Pair:
+        """32 bits as 64."""
+        return low, self.compute(Op.SHR_S, low, constant(31)) if is_signed else ZERO
+
     def read(self, operand: ast.Operand, kind: str) -> Value:
-        """A source operand of a PTX type: 8 and 16 bits are extended to 32 as the type says."""
+        """A source operand of a PTX type: 8 and 16 bits are extended to 32 as the type says; of 64 the low word."""
         bits = ast.TYPE_BITS.get(kind, 32)
         if bits >= 32:
             return self.value(operand)
@@ -155,6 +193,10 @@ class Lowering:
     def is_half(self, operand: ast.Operand) -> bool:
         """Whether it is a 16-bit register. Here it has 32 bits, and the upper half is always zero."""
         return isinstance(operand, ast.Register) and ast.TYPE_BITS.get(self.types.get(operand.name, "")) == 16
+
+    def is_wide(self, operand: ast.Operand) -> bool:
+        """Whether it is a 64-bit register."""
+        return isinstance(operand, ast.Register) and ast.TYPE_BITS.get(self.types.get(operand.name, "")) == 64
 
     def test(self, operand: ast.Operand) -> Predicate:
         """A PTX predicate operand: `%p`, `!%p`, or a constant."""
@@ -213,15 +255,48 @@ class Lowering:
         return self.compute(shift, top, constant(32 - bits))
 
     def define(
-        self, item: ast.Instruction, value: Value, operand: ast.Operand | None = None, *, fits: bool = False
+        self,
+        item: ast.Instruction,
+        value: Value,
+        operand: ast.Operand | None = None,
+        *,
+        fits: bool = False,
+        is_signed: bool = False,
     ) -> None:
-        """Gives `value` to the destination of a PTX instruction, only where its guard holds.
+        """Gives 32 bits to the destination of a PTX instruction, only where its guard holds.
 
-        A 16-bit destination takes the low half; `fits` says that the upper half is zero already.
+        A 16-bit destination takes the low half; `fits` says that the upper half is zero already. A 64-bit
+        destination takes the value extended, with zeros or its sign.
         """
-        dest = self._destination(operand or item.operands[0])
-        if self.is_half(operand or item.operands[0]) and not fits:
+        operand = operand or item.operands[0]
+        if self.is_wide(operand):
+            self.define_pair(item, self.extended(value, is_signed=is_signed), operand)
+            return
+        dest = self._destination(operand)
+        if self.is_half(operand) and not fits:
             value = self.field(value, 0, 16, is_signed=False)
+        self._assign(item, dest, value)
+
+    def define_pair(self, item: ast.Instruction, value: Pair, operand: ast.Operand | None = None) -> None:
+        """Gives 64 bits to the destination of a PTX instruction, only where its guard holds.
+
+        A narrower destination takes the low word.
+        """
+        operand = operand or item.operands[0]
+        if not self.is_wide(operand):
+            self.define(item, value[0], operand)
+            return
+        dest = self._destination(operand)
+        assert isinstance(operand, ast.Register)
+        high = None if operand.name in self.short else Register(self._high_name(operand.name))
+        if high is not None and dest in value[1:]:  # the high word is read from what is about to be written
+            value = (value[0], self.compute(MirOp.MOV, value[1]))
+        self._assign(item, dest, value[0])
+        if high is not None:
+            self._assign(item, high, value[1])
+
+    def _assign(self, item: ast.Instruction, dest: Register, value: Value) -> None:
+        """dest = value, where the guard holds."""
         if item.guard is None:
             self.emit(MirOp.MOV, dest, value)
             return
