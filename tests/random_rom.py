@@ -1,4 +1,7 @@
-"""Random ROM images: every slot, source and operation, in programs that always end."""
+"""Random ROM images: every slot, source and operation, barriers and serial blocks, in programs that always end.
+
+Their barriers may be missed by some lanes of a warp, so they run with `strict=False`.
+"""
 
 import random
 
@@ -7,6 +10,8 @@ from toolchain.machine_spec import MUL_STAGES, PREDICATES, STAGES, MachineSpec
 from toolchain.mir.encoding import return_tokens
 from toolchain.mir.isa import (
     ALU_SLOTS,
+    LOADS,
+    SELECTING,
     TRUE,
     MulOp,
     Op,
@@ -67,9 +72,9 @@ def _alu(rng: random.Random, spec: MachineSpec, stage: int, slot: str) -> AluOp:
         op,
         rng.choice(sources),
         rng.choice(sources),
-        rng.choice(predicate_sources(stage)) if op is Op.SEL else TRUE,
+        rng.choice(predicate_sources(stage)) if op in SELECTING else TRUE,
         rng.randrange(16) if op is Op.LOP else 0,
-        LinkValue(rng.randrange(1 << spec.address_bits)) if op is Op.LOAD else LinkValue(),
+        LinkValue(rng.randrange(1 << spec.address_bits)) if op in LOADS else LinkValue(),
     )
 
 
@@ -91,14 +96,16 @@ def _stage(rng: random.Random, spec: MachineSpec, index: int) -> Stage:
 
 def _store(rng: random.Random, spec: MachineSpec) -> Store:
     """A store to an address that is always in range: register 0 plus an offset, or lane-dependent via stage 0."""
+    shared = rng.random() < 0.5
     return Store(
         store_sources()[0],
         rng.choice(store_sources()),
         0,
         rng.randrange(spec.registers),
-        LinkValue(rng.randrange(spec.memory_words)),
+        LinkValue(rng.randrange(spec.shared_words if shared else spec.memory_words)),
         rng.choice(predicate_sources(STAGES)),
         rng.random() < 0.3,
+        shared,
     )
 
 
@@ -112,13 +119,16 @@ def _block(rng: random.Random, spec: MachineSpec, index: int, count: int) -> Blo
     store = _store(rng, spec) if rng.random() < 0.6 else None
     branch = rng.choice(predicate_sources(STAGES))
     terminator = Terminator(rng.choice(targets), rng.choice(targets), branch, predicates, store)
+    if rng.random() < 0.3:
+        target = terminator.target0
+        terminator = Terminator(target, target, TRUE, predicates, store, barrier=True)
     registers = rng.sample(range(1, spec.registers), rng.randrange(5))
     returns: list[Return] = []
     for register in registers:
         longer = (*returns, Return(rng.choice(return_sources()), register))
         if return_tokens(Block(stages, terminator, longer), spec.lanes) <= spec.max_returns:
             returns = list(longer)
-    return Block(stages, terminator, tuple(returns))
+    return Block(stages, terminator, tuple(returns), serial=index > 0 and rng.random() < 0.3)
 
 
 def random_rom(seed: int, spec: MachineSpec, blocks: int = 6) -> RomImage:

@@ -41,7 +41,7 @@ def first_difference(
 
 def check(rom: RomImage, spec: MachineSpec, seed: int, evaluators: Sequence[Evaluator]) -> None:
     launch = random_launch(seed, spec)
-    load, tokens = load_tokens(rom, spec, launch), run_launch(rom, spec, launch).tokens
+    load, tokens = load_tokens(rom, spec, launch), run_launch(rom, spec, launch, strict=False).tokens
     assert tokens[-1].is_end
     for evaluator in evaluators:
         assert first_difference(evaluator, build_machine(spec).inputs, spec, load, tokens) is None

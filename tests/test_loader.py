@@ -66,7 +66,9 @@ def test_rows_decode_to_the_same_fields(spec: MachineSpec, seed: int) -> None:
             bits = records.bits(Token(Kind.PROG, index, row))
             assert fields_of(stage_layout(spec, row), bits) == stage_fields(spec, row, stage, symbols)
         bits = records.bits(Token(Kind.PROG, index, STAGES))
-        assert fields_of(terminator_layout(spec), bits) == terminator_fields(spec, block.terminator, symbols)
+        assert fields_of(terminator_layout(spec), bits) == terminator_fields(
+            spec, block.terminator, symbols, rom.serial
+        )
         for active in range(1, min(spec.lanes, launch.threads_per_block) + 1):
             entries = records.payloads.get(Token(Kind.LIVE, index, active), [])
             expected = return_sequence(spec, block, active)

@@ -78,6 +78,19 @@ def test_sinks_are_late_and_other_heads_early() -> None:
         assert good(circuit).layer_of(circuit.operations[0]) == layer
 
 
+def test_a_head_waits_for_the_late_one_it_reads() -> None:
+    """`late` comes just before the second copy; `reader` needs it, though it could stand earlier by its due date."""
+    mid, side, read = Wire("mid"), Wire("side"), Wire("read")
+    operations = (
+        head("late", IN, side, sink=True),
+        head("reader", side, read),
+        logic("copy", IN, mid),
+        logic("both", affine(mid) + side, OUT),
+        logic("last", affine(OUT) + read, Wire("end", high=1 << 20)),
+    )
+    good(Circuit("c", (IN,), operations, (Wire("end", high=1 << 20),)))
+
+
 @pytest.mark.parametrize(
     ("limit", "circuit", "needs"),
     [

@@ -73,6 +73,7 @@ class _Schedule:
         late = [op for op in reversed(heads) if op.name not in times and isinstance(op, Memory) and op.sink]
         for op in late:
             self._search(op, range(self._latest(op, times), earliest[op.name] - 1, -2), times)
+        earliest = self._earliest(times)  # a head may read what a late one brings
         for op in heads:
             if op.name not in times:
                 self._search(op, range(earliest[op.name], self._latest(op, times) + 1, 2), times)

@@ -15,7 +15,7 @@ from toolchain.circuit_ir.ir import Affine, Circuit, Wire, op_writes
 from toolchain.circuit_ir.machine.front import CODE_BITS, NIBBLE
 from toolchain.circuit_ir.simplify import simplify
 from toolchain.machine_spec import STAGES, WORD_BITS, MachineSpec
-from toolchain.mir.encoding import return_sequence, stage_fields, terminator_fields
+from toolchain.mir.encoding import Serial, return_sequence, stage_fields, terminator_fields
 from toolchain.mir.isa import Layout, stage_layout, terminator_layout
 from toolchain.mir.rom import Block, LinkValue, RomImage
 
@@ -38,7 +38,7 @@ class _Reachable:
 
     def __init__(self, circuit: Circuit, rom: RomImage, spec: MachineSpec) -> None:
         wires = {wire.name: wire for op in circuit.operations for wire in op_writes(op)}
-        self._rom = _by_wire(wires, [{}, *(_rom_values(spec, block) for block in rom.blocks)])
+        self._rom = _by_wire(wires, [{}, *(_rom_values(spec, block, rom.serial) for block in rom.blocks)])
         for name in {name for block in rom.blocks for name in _symbolic(block)}:
             for wire in [wire for wire in self._rom if wire.name.startswith(f"{name}.")]:
                 del self._rom[wire]
@@ -81,16 +81,16 @@ def _by_wire(wires: Mapping[str, Wire], states: list[dict[str, int]]) -> dict[Wi
     }
 
 
-def _rows(spec: MachineSpec, block: Block) -> Iterator[tuple[Layout, dict[str, int]]]:
+def _rows(spec: MachineSpec, block: Block, serial: Serial) -> Iterator[tuple[Layout, dict[str, int]]]:
     for index, stage in enumerate(block.stages):
         yield stage_layout(spec, index), stage_fields(spec, index, stage, _AnySymbol())
-    yield terminator_layout(spec), terminator_fields(spec, block.terminator, _AnySymbol())
+    yield terminator_layout(spec), terminator_fields(spec, block.terminator, _AnySymbol(), serial)
 
 
-def _rom_values(spec: MachineSpec, block: Block) -> dict[str, int]:
+def _rom_values(spec: MachineSpec, block: Block, serial: Serial) -> dict[str, int]:
     """Value of every ROM wire in a block, by name, as front.read_rom names and scales them."""
     values: dict[str, int] = {}
-    for row, (layout, fields) in enumerate(_rows(spec, block)):
+    for row, (layout, fields) in enumerate(_rows(spec, block, serial)):
         for name, width in (field for chunk in layout for field in chunk):
             value, label = fields.get(name, 0), f"rom{row}.{name}"
             if width == WORD_BITS:

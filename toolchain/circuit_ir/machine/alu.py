@@ -214,6 +214,23 @@ def bit_layer(
         logic.relu(lines["brev"], {wire: 1}, up=weighted(mirrored))
 
 
+def warp_layer(
+    logic: LogicBuilder,
+    a: Sequence[Digits],
+    b: list[Wire],
+    ballot: Wire,
+    lines: SlotLines,
+    result: Sequence[Wire],
+) -> None:
+    """Layer 3 of slot y: shfl selects the a of lane b, `a` being every lane's; ballot is a digit of votes."""
+    lane_bits = b[: len(a).bit_length() - 1]
+    for lane, digits in enumerate(a):
+        gate = match(lane_bits, lane) + lines["shfl"]
+        for wire, digit in zip(result, digits, strict=True):
+            logic.relu(gate, {wire: 1}, up=digit)
+    logic.relu(lines["ballot"], {result[0]: 1}, up=ballot)
+
+
 def _lop(
     logic: LogicBuilder, a: list[Wire], b: list[Wire], table: Sequence[Wire], result: Sequence[Wire]
 ) -> None:

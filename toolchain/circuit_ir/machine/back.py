@@ -23,7 +23,7 @@ from toolchain.circuit_ir.builder import (
     total,
 )
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
-from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, lane_ranks
+from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, lane_ranks, latch
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, RomRow, gathered, grid_rows
 from toolchain.circuit_ir.machine.registers import NIBBLES, register_port
 from toolchain.circuit_ir.machine.stage import (
@@ -73,13 +73,15 @@ class NextWarp:
 
 @dataclass(frozen=True)
 class Counters:
-    """Layer 4: `lanes` has each lane's one-hot next block and `fresh` (exists, not started: it is at block 0).
+    """Layer 4: each lane's one-hot next block, and which lane has not started (`fresh`: it is at block 0).
 
-    below[k]: some lane's block is at most k.
+    below[k]: some lane's block is at most k. after[l]: lanes before l that go to the same serial block as l.
     """
 
-    lanes: list[tuple[list[Wire], Affine]]
+    onehot: list[list[Wire]]
+    fresh: list[Affine]
     below: list[Wire]
+    after: list[Wire]
 
 
 class BackBuilder:
@@ -219,6 +221,7 @@ class BackBuilder:
         logic = LogicBuilder("st.compact")
         self.stored = self.builder.wires("out.store.n", 2 + NIBBLES, high=15)
         self.store_valid = self.builder.wire("out.store.valid")
+        self.store_shared = self.builder.wire("out.store.shared")
         records = []
         for k in self.lanes:
             record = self.builder.wires(f"st.k{k}.n", 2 + NIBBLES, high=15)
@@ -231,8 +234,10 @@ class BackBuilder:
         self.builder.add(logic)
         for k, record in enumerate(records):
             read = Rows(literals=(affine(self.returns.next_rank[k]), affine(self.returns.code[-1])))
-            reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate((*self.stored, self.store_valid)))
-            values = tuple(Value(affine(wire)) for wire in record)
+            outputs = *self.stored, self.store_valid, self.store_shared
+            reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate(outputs))
+            shared = affine(record[-1]) + self.row.line("st.shared") - 1
+            values = tuple(Value(form) for form in (*map(affine, record), shared))
             self.builder.add(
                 Memory(
                     f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads, unwritten=1
@@ -281,7 +286,10 @@ class BackBuilder:
     # --- layer 3
 
     def _next_warp(self, live: list[Wire], exists: list[Wire]) -> NextWarp:
-        """The first live warp in cyclic order from the current one (from warp 0 when a thread block begins)."""
+        """The first live warp in cyclic order from the current one, or from the one after it at a barrier.
+
+        When a thread block begins, from warp 0.
+        """
         spec, context = self.context.spec, self.context
         chosen = NextWarp(
             self.builder.wires("next.warp", len(context.warp)),
@@ -289,44 +297,66 @@ class BackBuilder:
             self.builder.wire("next.any"),
         )
         begins = affine(context.kind[Kind.CTA])
-        logic = LogicBuilder("warp.next")
+        waits = self._waits()
+        searches = [(begins - 1, 0)]  # where a search stands open, and the first warp it looks at
         for current in range(spec.warps):
-            here = match(context.warp, current) - begins if current else None
+            here = match(context.warp, current) - begins
+            searches += [(here - waits, current), (here + waits - 1, current + 1)]
+        logic = LogicBuilder("warp.next")
+        for gate, first in searches:
             for distance in range(spec.warps):
-                warp = (current + distance) % spec.warps
-                passed = total(live[(current + d) % spec.warps] for d in range(distance))
-                gates = [here] if here is not None else [match(context.warp, 0) - begins, begins - 1]
-                for gate in gates:
-                    picked = gate + live[warp] - passed
-                    outputs = {wire: 1.0 for i, wire in enumerate(chosen.bits) if warp >> i & 1}
-                    logic.relu(picked, outputs | {chosen.any: 1.0})
-                    for lane in self.lanes:
-                        logic.relu(picked + exists[spec.lanes * warp + lane] - 1, {chosen.lanes[lane]: 1})
+                warp = (first + distance) % spec.warps
+                passed = total(live[(first + d) % spec.warps] for d in range(distance))
+                picked = gate + live[warp] - passed
+                outputs = {wire: 1.0 for i, wire in enumerate(chosen.bits) if warp >> i & 1}
+                logic.relu(picked, outputs | {chosen.any: 1.0})
+                for lane in self.lanes:
+                    logic.relu(picked + exists[spec.lanes * warp + lane] - 1, {chosen.lanes[lane]: 1})
         self.builder.add(logic)
         return chosen
+
+    def _waits(self) -> Wire:
+        """Head: whether the last block ended in a barrier, so that its warp is the last to be considered."""
+        waits = self.builder.wire("warp.waits")
+        barrier = affine(self.row.line("barrier"))
+        latch(self.builder, "warp.waits", [self.context.is_exec], [barrier], [waits])
+        return waits
 
     # --- layer 4
 
     def _program_counters(self, branches: Branches, chosen: NextWarp) -> Counters:
         counters = [self._program_counter(lane, branches.taken[lane], chosen) for lane in self.lanes]
+        onehot, started, serial = (list(group) for group in zip(*counters, strict=True))
+        fresh = [affine(chosen.lanes[lane]) - started[lane] for lane in self.lanes]
         logic = LogicBuilder("pc.below")
         below = self.builder.wires("pc.below", self.context.spec.blocks)
         for block, wire in enumerate(below):
-            reached = total(total([fresh, *onehot[:block]]) for onehot, fresh in counters)
+            reached = total(total([fresh[lane], *onehot[lane][:block]]) for lane in self.lanes)
             logic.step(reached - 1, {wire: 1})
+        after = [self.builder.wire(f"pc.after.l{lane}", high=max(lane, 1)) for lane in self.lanes]
+        for lane in self.lanes:
+            for other in range(lane):
+                for mine, theirs in zip(onehot[lane], onehot[other], strict=True):
+                    logic.relu(affine(mine) + theirs + serial[lane] - 2, {after[lane]: 1})
         self.builder.add(logic)
-        return Counters(counters, below)
+        return Counters(onehot, fresh, below, after)
 
-    def _program_counter(self, lane: int, taken: Wire, chosen: NextWarp) -> tuple[list[Wire], Affine]:
-        """Head: row = warp, the lane's next block one-hot (none: not started, or exited). Reads the next warp's row."""
+    def _program_counter(self, lane: int, taken: Wire, chosen: NextWarp) -> tuple[list[Wire], Wire, Wire]:
+        """Head: row = warp, the lane's next block one-hot (none: not started, or exited) and whether it is serial.
+
+        Reads the next warp's row: the one-hot block, whether the lane has started, whether its block is serial.
+        """
         context, row, jumps = self.context, self.row, affine(taken)
         blocks = range(1, context.spec.blocks)
         values = [Value(match(row.bits["target1"], b) + jumps - row.line("exit1")) for b in blocks]
         values += [Value(match(row.bits["target0"], b) + 1 - jumps - row.line("exit0")) for b in blocks]
         values.append(Value(Affine(constant=1)))
+        values += [Value(jumps + row.line("serial1") - 1), Value(row.line("serial0") - jumps)]
         onehot = [self.builder.wire(f"pc.l{lane}.b{b}") for b in blocks]
-        started = self.builder.wire(f"pc.l{lane}.started")
+        started, serial = (self.builder.wire(f"pc.l{lane}.{name}") for name in ("started", "serial"))
         places = [((i, 1.0), (i + len(blocks), 1.0)) for i in range(len(blocks))]
+        last = 2 * len(blocks)
+        places += [((last, 1.0),), ((last + 1, 1.0), (last + 2, 1.0))]
         self.builder.add(
             Memory(
                 f"pc.l{lane}",
@@ -334,18 +364,19 @@ class BackBuilder:
                 (context.is_exec, affine(context.mask[lane])),
                 tuple(values),
                 Rows(tuple(map(affine, chosen.bits))),
-                (*zip(onehot, places, strict=True), (started, ((2 * len(blocks), 1.0),))),
+                tuple(zip((*onehot, started, serial), places, strict=True)),
                 wipe=affine(context.kind[Kind.CTA]),
                 unwritten=context.spec.warps,
             )
         )
-        return onehot, affine(chosen.lanes[lane]) - started
+        return onehot, started, serial
 
-    def _say(self) -> tuple[list[Wire], Wire, Wire]:
-        """Layer 4: the VAL or MEM word's digits; `next`: an EXEC or CTA is due instead; `memory`: it is MEM."""
+    def _say(self) -> tuple[list[Wire], Wire, list[Wire]]:
+        """Layer 4: the VAL, MEM or SMEM word's digits; `next`: an EXEC or CTA is due instead; is it MEM, is it SMEM."""
         code, high, logic = self.returns.code, self.returns.next_high, LogicBuilder("out.word")
         word = self.builder.wires("out.word.n", 16 // NIBBLE, high=15)
-        due, memory = self.builder.wire("out.next"), self.builder.wire("out.memory")
+        due = self.builder.wire("out.next")
+        memory, shared = (self.builder.wire(f"out.{name}") for name in ("memory", "shared"))
         for lane in self.lanes:
             chosen = affine(self.returns.next_lane[lane])
             for index, wire in enumerate(word):
@@ -359,22 +390,24 @@ class BackBuilder:
             select(logic, code, RETURN_STORE + 1 + half, self.stored[first : first + len(word)], word)
         logic.relu(match(code, 0) + 1, {due: 1})
         logic.relu(match(code, RETURN_STORE) + 1 - self.store_valid, {due: 1})
-        logic.relu(match(code, RETURN_STORE) + self.store_valid, {memory: 1})
+        logic.relu(match(code, RETURN_STORE) + self.store_valid - self.store_shared, {memory: 1})
+        logic.relu(match(code, RETURN_STORE) + self.store_shared, {shared: 1})
         self.builder.add(logic)
-        return word, due, memory
+        return word, due, [memory, shared]
 
     # --- layer 5
 
     def _token(self, chosen: NextWarp, counters: Counters) -> list[Wire]:
         context, spec, below = self.context, self.context.spec, counters.below
-        word, due, memory = self._say()
+        word, due, stores = self._say()
         following, more = self._following_block()
         logic = LogicBuilder("out.token")
         bits = self.builder.wires("out.bit", 16)
         header = self.builder.wire("out.header")
         self._unpack(logic, word, bits)
-        logic.relu(affine(due) + memory, {header: 1})
-        logic.relu(memory, {bits[MEM_BIT]: 1})
+        logic.relu(total([due, *stores]), {header: 1})
+        for stored, place in zip(stores, (MEM_BIT, SMEM_BIT), strict=True):
+            logic.relu(stored, {bits[place]: 1})
         at = [affine(below[0])] + [affine(below[b]) - below[b - 1] for b in range(1, spec.blocks)]
         for i in range(len(context.block)):
             logic.relu(total(form for b, form in enumerate(at) if b >> i & 1) + due - 1, {bits[i]: 1})
@@ -382,9 +415,9 @@ class BackBuilder:
         for i, wire in enumerate(chosen.bits):
             logic.relu(affine(wire) + due - 1, {bits[first + i]: 1})
         first += len(chosen.bits)
-        for lane, (onehot, fresh) in enumerate(counters.lanes):
+        for lane, (onehot, fresh) in enumerate(zip(counters.onehot, counters.fresh, strict=True)):
             for here, form in zip([fresh, *onehot], at, strict=True):
-                logic.relu(affine(here) + form + due - 2, {bits[first + lane]: 1})
+                logic.relu(affine(here) + form + due - 2 - counters.after[lane], {bits[first + lane]: 1})
         advance = affine(due) + more - chosen.any - 1
         for wire, bit in zip(following, bits, strict=False):
             logic.relu(advance + wire - 1, {bit: 1})

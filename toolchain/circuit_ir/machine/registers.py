@@ -85,24 +85,34 @@ def predicate_file(builder: CircuitBuilder, context: Context, returns: Returns) 
 
 
 def load_port(
-    builder: CircuitBuilder, context: Context, name: str, address: list[Wire], enable: Affine
-) -> list[Wire]:
-    """One lane's word of global memory at a word address given in bits, 0 where not enabled. One head.
+    builder: CircuitBuilder,
+    context: Context,
+    name: str,
+    address: list[Wire],
+    enable: Affine,
+    wires: list[Wire],
+    *,
+    shared: bool = False,
+) -> None:
+    """wires += one lane's word of a memory at a word address given in bits, where enabled. One head.
 
-    Row = word address. MEM(a) lo hi writes with its third token: address two tokens back, low half one back.
+    Row = word address. MEM(a) lo hi, or SMEM, writes with its third token: address two tokens back, low half one
+    back. Shared memory is zero when a thread block begins.
     """
+    record, words = (
+        (Kind.SMEM, context.spec.shared_words) if shared else (Kind.MEM, context.spec.memory_words)
+    )
     low = [Value(affine(bit), 1) for bit in context.raw]
     high = [Value(affine(bit)) for bit in context.raw]
-    wires = builder.wires(f"{name}.n", NIBBLES, high=15)
     builder.add(
         Memory(
             name,
             Rows(tuple(affine(bit) for bit in context.raw[: context.spec.address_bits]), tap=2),
-            (context.is_payload, affine(context.record[Kind.MEM]), context.payload_at[2]),
+            (context.is_payload, affine(context.record[record]), context.payload_at[2]),
             (*low, *high),
             Rows(tuple(affine(bit) for bit in address), (enable,)),
             tuple(zip(wires, nibbles(0, WORD_BITS), strict=True)),
-            unwritten=context.spec.memory_words,
+            wipe=affine(context.kind[Kind.CTA]) if shared else None,
+            unwritten=words,
         )
     )
-    return wires

@@ -150,11 +150,15 @@ Operands = dict[tuple[str, int], tuple[list[Wire], list[Wire]]]
 
 @dataclass(frozen=True)
 class SecondLayer:
-    """By slot and lane: carries and signs; bits of slot y's operands, by lane; word addresses of loads."""
+    """By slot and lane: carries and signs; bits of slot y's operands, by lane; word addresses of loads.
+
+    `ballot` has bit l where lane l is active and slot y's predicate holds there.
+    """
 
     compared: dict[tuple[str, int], alu.Compared]
     bits: dict[int, tuple[list[Wire], list[Wire]]]
     addresses: dict[tuple[str, int], list[Wire]]
+    ballot: Wire
 
 
 class StageBuilder:
@@ -172,7 +176,7 @@ class StageBuilder:
         operands = self._operands()
         predicates = self._slot_predicates()
         logic_operands = self._logic_operands()
-        second = self._second_layer(operands)
+        second = self._second_layer(operands, predicates)
         loaded = self._loads(second.addresses)
         self._third_layer(operands, predicates, second, loaded)
         self._predicate_logic(logic_operands)
@@ -227,7 +231,7 @@ class StageBuilder:
         self.builder.add(logic)
         return pairs
 
-    def _second_layer(self, operands: Operands) -> SecondLayer:
+    def _second_layer(self, operands: Operands, predicates: dict[tuple[str, int], Wire]) -> SecondLayer:
         row, spec = self.inputs.row, self.context.spec
         compared: dict[tuple[str, int], alu.Compared] = {}
         unpacked: dict[int, tuple[list[Wire], list[Wire]]] = {}
@@ -248,14 +252,23 @@ class StageBuilder:
                     offset = row.offsets[f"{slot}.offset"]
                     add_address(logic, self.addresses[slot, lane], offset, addresses[slot, lane])
             self.builder.add(logic)
-        return SecondLayer(compared, unpacked, addresses)
+        logic = LogicBuilder(f"{self.name}.y.ballot")
+        ballot = self.builder.wire(f"{self.name}.y.votes", high=(1 << spec.lanes) - 1)
+        for lane in self._lanes():
+            votes = affine(predicates["y", lane]) + self.context.mask[lane] - 1
+            logic.relu(votes, {ballot: 2.0**lane})
+        self.builder.add(logic)
+        return SecondLayer(compared, unpacked, addresses, ballot)
 
     def _loads(self, addresses: dict[tuple[str, int], list[Wire]]) -> dict[tuple[str, int], list[Wire]]:
-        loaded = {}
+        """A head a lane and memory; the ROM enables one memory at most, and both bring their word to the same wires."""
+        loaded, row = {}, self.inputs.row
         for (slot, lane), address in addresses.items():
-            enable = affine(self.inputs.row.line(f"{slot}.ld"))
-            name = f"{self.name}.{slot}.l{lane}.load"
-            loaded[slot, lane] = load_port(self.builder, self.context, name, address, enable)
+            name = f"{self.name}.{slot}.l{lane}"
+            wires = loaded[slot, lane] = self.builder.wires(f"{name}.load.n", NIBBLES, high=15)
+            enable, shared = affine(row.line(f"{slot}.ld")), affine(row.line(f"{slot}.lds"))
+            load_port(self.builder, self.context, f"{name}.load", address, enable, wires)
+            load_port(self.builder, self.context, f"{name}.shared", address, shared, wires, shared=True)
         for slot in LOAD_SLOTS:
             lanes = [loaded[slot, lane] for lane in self._lanes()]
             self.inputs.results.loaded[self.inputs.index, slot] = lanes
@@ -286,6 +299,8 @@ class StageBuilder:
                 if slot == "y":
                     a_bits, b_bits = second.bits[lane]
                     alu.bit_layer(logic, a_bits, b_bits, lines, row.bits["y.table"], result)
+                    everyone = [operands["y", other][0] for other in self._lanes()]
+                    alu.warp_layer(logic, everyone, b_bits, second.ballot, lines, result)
                 for wire, word in zip(result, loaded.get((slot, lane), []), strict=False):
                     logic.relu(word, {wire: 1})
                 values.append(result)
