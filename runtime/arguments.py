@@ -12,14 +12,17 @@ LONGEST = 1 << 20
 """Elements of an array that are read at all; the machine's own, smaller limit is checked at link time."""
 
 
-def parse_launch(grid: str, block: str, arguments: tuple[str, ...]) -> Launch:
-    """A launch from its options. Raises CompileError on anything that is not spelled as documented."""
+def parse_launch(grid: str, block: str, arguments: tuple[str, ...], dynamic_shared: int = 0) -> Launch:
+    """A launch from its options; `dynamic_shared` in bytes.
+
+    Raises CompileError on anything that is not spelled as documented.
+    """
     parsed = tuple(parse_argument(text) for text in arguments)
     names = [argument.name for argument in parsed]
     for name in names:
         if names.count(name) > 1:
             raise CompileError(f"argument '{name}' is given twice")
-    return Launch(parse_extents(grid, "grid"), parse_extents(block, "block"), parsed)
+    return Launch(parse_extents(grid, "grid"), parse_extents(block, "block"), parsed, dynamic_shared)
 
 
 def parse_extents(text: str, what: str) -> tuple[int, int, int]:

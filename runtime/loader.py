@@ -13,12 +13,13 @@ from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch
 from toolchain.machine_spec import CHUNK_BITS, MachineSpec
 from toolchain.mir.encoding import Symbols, block_rows, return_sequence
-from toolchain.mir.rom import Parameter, RomImage
+from toolchain.mir.rom import Parameter, RomImage, Variable
 
 AXES = ("x", "y", "z")
 TID_BITS = 5
 """Bits of one thread index in a WARP row; three of them a lane."""
 VALUE_BITS = 16
+WORD_BYTES = 4
 
 
 def load_tokens(rom: RomImage, spec: MachineSpec, launch: Launch) -> tuple[Token, ...]:
@@ -27,14 +28,18 @@ def load_tokens(rom: RomImage, spec: MachineSpec, launch: Launch) -> tuple[Token
     tokens = [*_init(spec, launch), *_warps(spec, launch), *_grids(spec, launch)]
     for index in range(len(rom.blocks)):
         tokens += _program(rom, spec, launch, symbols, index)
-    tokens += _memory(launch)
+    tokens += _memory(initial_memory(rom.variables, launch))
     return (*tokens, Token(Kind.CTA, 0))
 
 
 def link_symbols(rom: RomImage, spec: MachineSpec, launch: Launch) -> dict[str, int]:
-    """The link-time constants of a launch: parameter words and extents. Checks the launch against both."""
+    """The link-time constants of a launch: parameter words, extents, and where variables stand.
+
+    Checks the launch against the kernel and the machine; raises CompileError where it does not fit.
+    """
     check_machine(rom, spec)
     check_launch(spec, launch)
+    check_memory(rom, spec, launch)
     symbols = {f"ntid.{axis}": extent for axis, extent in zip(AXES, launch.block, strict=True)}
     symbols |= {f"nctaid.{axis}": extent for axis, extent in zip(AXES, launch.grid, strict=True)}
     if len(launch.arguments) != len(rom.parameters):
@@ -49,7 +54,20 @@ def link_symbols(rom: RomImage, spec: MachineSpec, launch: Launch) -> dict[str, 
         value = _argument_value(rom, parameter, argument, address)
         for word in range(parameter.words):
             symbols[f"param.{parameter.word + word}"] = value >> (32 * word) & 0xFFFFFFFF
+    word = len(launch.initial_words())
+    for variable in rom.variables:
+        symbols[f"global.{variable.name}"] = WORD_BYTES * word
+        word += variable.words
+    symbols["local.base"] = WORD_BYTES * (rom.shared_words + _dynamic_words(launch))
     return symbols
+
+
+def initial_memory(variables: Iterable[Variable], launch: Launch) -> tuple[int, ...]:
+    """Global memory as the launch finds it, in words: the arrays, then the kernel's variables."""
+    words = list(launch.initial_words())
+    for variable in variables:
+        words += [*variable.initial, *[0] * (variable.words - len(variable.initial))]
+    return tuple(words)
 
 
 def check_machine(rom: RomImage, spec: MachineSpec) -> None:
@@ -85,6 +103,41 @@ def check_launch(spec: MachineSpec, launch: Launch) -> None:
                 hint="make it smaller, or choose a larger machine with --machine",
                 limit=limit,
             )
+
+
+def check_memory(rom: RomImage, spec: MachineSpec, launch: Launch) -> None:
+    """Refuses a launch whose variables, shared memory and local arrays have no room beside its arrays."""
+    if launch.dynamic_shared < 0:
+        raise CompileError(f"the dynamic shared memory is {launch.dynamic_shared} bytes", hint="--shared 64")
+    arrays, variables = len(launch.initial_words()), sum(variable.words for variable in rom.variables)
+    dynamic, local = _dynamic_words(launch), rom.local_words * launch.threads_per_block
+    checks = (
+        ("memory_words", spec.memory_words, "global memory", {"arrays": arrays, "variables": variables}),
+        (
+            "shared_words",
+            spec.shared_words,
+            "shared memory",
+            {
+                "static": rom.shared_words,
+                "dynamic (--shared)": dynamic,
+                f"local arrays of {_count(launch.threads_per_block, 'thread')}": local,
+            },
+        ),
+    )
+    for limit, most, space, parts in checks:
+        total = sum(parts.values())
+        if total > most:
+            listed = ", ".join(f"{what} {words}" for what, words in parts.items() if words)
+            raise CompileError(
+                f"kernel '{rom.kernel}' needs {total} words of {space} ({listed}); "
+                f"machine '{spec.name}' has {most}",
+                hint="use smaller arrays or fewer threads, or choose a larger machine with --machine",
+                limit=limit,
+            )
+
+
+def _dynamic_words(launch: Launch) -> int:
+    return -(-launch.dynamic_shared // WORD_BYTES)
 
 
 def existing_lanes(spec: MachineSpec, launch: Launch) -> tuple[int, ...]:
@@ -184,8 +237,8 @@ def _program(
         yield from [val(0)] * (-len(entries) % (CHUNK_BITS // VALUE_BITS))
 
 
-def _memory(launch: Launch) -> Iterator[Token]:
-    for address, word in enumerate(launch.initial_words()):
+def _memory(words: tuple[int, ...]) -> Iterator[Token]:
+    for address, word in enumerate(words):
         if word:
             yield Token(Kind.MEM, address)
             yield from _payload(word, 2)

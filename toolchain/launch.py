@@ -32,11 +32,15 @@ Argument = ArrayArgument | ScalarArgument
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch. `grid` and `block` are (x, y, z) extents, as in CUDA's <<<grid, block>>>."""
+    """One kernel launch: CUDA's <<<grid, block, dynamic_shared>>>.
+
+    `grid` and `block` are (x, y, z) extents, `dynamic_shared` the bytes of `extern __shared__` memory.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...]
+    dynamic_shared: int = 0
 
     @property
     def threads_per_block(self) -> int:
@@ -49,10 +53,15 @@ class Launch:
         return x * y * z
 
     def array_addresses(self) -> tuple[int, ...]:
-        """Byte address of each argument's array: packed from address 0 in argument order. -1 for a scalar."""
+        """Byte address of each argument's array: from 0 in argument order, on a word. -1 for a scalar.
+
+        Arrays of 64-bit elements start on a multiple of 8, as CUDA's alignment rules ask.
+        """
         addresses, word = [], 0
         for argument in self.arguments:
             if isinstance(argument, ArrayArgument):
+                element_words = -(-ELEMENT_BITS[argument.element] // 32)
+                word = -(-word // element_words) * element_words
                 addresses.append(4 * word)
                 word += argument.words
             else:
@@ -62,9 +71,10 @@ class Launch:
     def initial_words(self) -> tuple[int, ...]:
         """Global memory as the launch finds it: unsigned 32-bit words from address 0, little-endian."""
         words: list[int] = []
-        for argument in self.arguments:
+        for argument, address in zip(self.arguments, self.array_addresses(), strict=True):
             if not isinstance(argument, ArrayArgument):
                 continue
+            words.extend([0] * (address // 4 - len(words)))
             bits = ELEMENT_BITS[argument.element]
             packed = 0
             for index, value in enumerate(argument.values):

@@ -39,6 +39,7 @@ def command(
     grid: str,
     block: str,
     arguments: tuple[str, ...],
+    dynamic_shared: int,
     checkpoint: Path | None,
     dtype: str,
     up_to: str,
@@ -46,7 +47,7 @@ def command(
 ) -> None:
     """Launch KERNEL on every level; name the first level, token, lane and source line that differ."""
     spec = load_spec(machine)
-    launch = parse_launch(grid, block, arguments)
+    launch = parse_launch(grid, block, arguments, dynamic_shared)
     compilation = compile_program(kernel, Options(spec, frontend, entry, defines), source_form=source_form)
     program = Program(compilation.rom, spec, launch)
     reports: list[LevelReport] = []

@@ -54,6 +54,13 @@ LAUNCH = _together(
         metavar="NAME[:TYPE]=VALUE",
         help="in the kernel's parameter order: a=[1,2,3], c=zeros:4, n=3, bytes:u8=[1,2]",
     ),
+    click.option(
+        "--shared",
+        "dynamic_shared",
+        type=click.IntRange(min=0),
+        default=0,
+        help="bytes of dynamic (extern __shared__) memory",
+    ),
 )
 """A launch."""
 

@@ -43,6 +43,7 @@ def command(
     grid: str,
     block: str,
     arguments: tuple[str, ...],
+    dynamic_shared: int,
     engine: str,
     checkpoint: Path | None,
     dtype: str,
@@ -54,7 +55,7 @@ def command(
 ) -> None:
     """Launch KERNEL and print its arrays afterwards."""
     spec = load_spec(machine)
-    launch = parse_launch(grid, block, arguments)
+    launch = parse_launch(grid, block, arguments, dynamic_shared)
     compilation = compile_program(kernel, Options(spec, frontend, entry, defines), source_form=source_form)
     program = Program(compilation.rom, spec, launch)
     load = len(program.load())

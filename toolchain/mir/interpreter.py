@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from runtime.loader import existing_lanes, indices, link_symbols
+from runtime.loader import existing_lanes, indices, initial_memory, link_symbols
 from runtime.vocabulary import END, Kind, Token, execute, val
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import Launch
@@ -284,7 +284,7 @@ class _Run:
         self.spec, self.launch, self.strict = spec, launch, strict
         self.code = [_link(block, spec, symbols) for block in rom.blocks]
         self.existing = existing_lanes(spec, launch)
-        self.memory = [*launch.initial_words()]
+        self.memory = [*initial_memory(rom.variables, launch)]
         self.memory += [0] * ((1 << spec.address_bits) - len(self.memory))
         self.shared: list[int] = []
         self.registers = [[[0] * spec.registers for _ in range(spec.lanes)] for _ in range(spec.warps)]
