@@ -93,7 +93,7 @@ BROKEN = {
     "expected a value": Instruction(Op.ADD, X, (ZERO, Q)),
     "expected a predicate": Instruction(MirOp.PLOP, Q, (TRUE, ZERO)),
     "sel needs a selector": Instruction(Op.SEL, X, (ZERO, ZERO)),
-    "only sel and st.global read a predicate": Instruction(Op.ADD, X, (ZERO, ZERO), Q),
+    "only sel, ballot and stores read a predicate": Instruction(Op.ADD, X, (ZERO, ZERO), Q),
     "cannot be 'true'": Instruction(Op.SEL, X, (ZERO, ZERO), TRUE),
     "only a store's guard can be negated": Instruction(MirOp.STORE, None, (ZERO, ZERO), negated=True),
     "must be 0..15": Instruction(Op.LOP, X, (ZERO, ZERO), table=16),

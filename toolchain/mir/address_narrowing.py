@@ -6,10 +6,10 @@
     ... ld.global [%w]
 
 Contract: valid MIR in, valid MIR out; same memory, given that addresses are aligned (PTX requires it) and
-that array parameters start on a word. A register whose every definition is a multiple of four gets a *twin*
-beside each of its definitions; a quarter of the register is the twin plus a link-time offset, modulo 2**30.
-Loop-carried pointers get one only if they are nothing but addresses, so that no loop carries both. Shifts
-whose results are not only addresses stay.
+that array parameters, variables and local arrays start on a word. A register whose every definition is a
+multiple of four gets a *twin* beside each of its definitions; a quarter of the register is the twin plus a
+link-time offset, modulo 2**30. Loop-carried pointers get one only if they are nothing but addresses, so that
+no loop carries both. Shifts whose results are not only addresses stay.
 """
 
 from dataclasses import replace
@@ -45,6 +45,7 @@ class _Narrowing:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.pointers = {f"param.{parameter.word}" for parameter in function.parameters if parameter.pointer}
+        self.pointers |= {f"global.{variable.name}" for variable in function.variables} | {"local.base"}
         self.definitions: dict[Register, list[Instruction]] = {}
         self.uses: dict[Register, list[Instruction]] = {}
         for block in function.blocks:
@@ -151,7 +152,7 @@ class _Narrowing:
                 body.append(replace(item, op=Op.ADD, operands=(twin, offset)))
             else:
                 body.append(item)
-        return Block(block.label, tuple(body), block.terminator)
+        return replace(block, instructions=tuple(body))
 
     def _known(self, operand: Operand) -> bool:
         return operand in self.twins or (isinstance(operand, LinkValue) and operand.shift == 0)

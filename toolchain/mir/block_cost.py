@@ -20,7 +20,7 @@ from toolchain.mir.ir import (
     Register,
     needs_bit_slot,
 )
-from toolchain.mir.isa import IMMEDIATES, LOAD_SLOTS, PORTS, MulOp, Op
+from toolchain.mir.isa import IMMEDIATES, LOAD_SLOTS, PORTS, MulOp
 from toolchain.mir.liveness import Name
 from toolchain.mir.rom import LinkValue
 
@@ -46,15 +46,16 @@ class _Segment:
     ready: dict[Name, int] = field(default_factory=dict)
     ready_for_multiply: dict[Name, int] = field(default_factory=dict)
     stored: bool = False
+    stored_shared: bool = False
 
     def place(self, item: Instruction) -> bool:
         """Puts an operation into the first stage that has room; False if none has."""
-        if item.op is MirOp.STORE:
+        if item.is_store:
             if self.stored:
                 return False
-            self.stored = True
+            self.stored, self.stored_shared = True, item.is_shared
             return item.predicate is None or self.ready.get(item.predicate, 0) <= STAGES
-        if item.op is Op.LOAD and self.stored:
+        if item.is_load and self.stored and self.stored_shared == item.is_shared:
             return False
         if is_free(item):
             self._define(item, max((self.ready.get(name, 0) for name in item.uses), default=0), 0, 0)
@@ -64,7 +65,7 @@ class _Segment:
         first = max((self.ready.get(name, 0) for name in item.uses), default=0)
         for stage in range(first, STAGES):
             if self._fits(item, stage):
-                self._define(item, stage, 1, 1 if item.op is Op.LOAD else 2)
+                self._define(item, stage, 1, 1 if item.is_load else 2)
                 return True
         return False
 
@@ -76,7 +77,7 @@ class _Segment:
             return True
         fresh = {name for name in item.uses if isinstance(name, Register) and name not in self.ready}
         constants = {value for value in item.operands if isinstance(value, LinkValue) and value != ZERO}
-        bit, load = needs_bit_slot(item.op), item.op is Op.LOAD
+        bit, load = needs_bit_slot(item.op), item.is_load
         busy = self.alu[stage] == 3 or (bit and self.bits[stage]) or len(self.ports[stage] | fresh) > PORTS
         if busy or (load and self.loads[stage] + self.bits[stage] >= len(LOAD_SLOTS)):
             return False
@@ -147,7 +148,8 @@ class CostModel:
             rom += count
             returned = self.returned_tokens(block, live.after[block.label])
             crossing = (count - 1) * (1 + 2 * self.spec.lanes)
-            total += often[block.label] * (1 + crossing + returned)
+            lanes = self.spec.lanes if block.serial else 1
+            total += often[block.label] * (lanes + crossing + returned)
             flags = sum(isinstance(name, Predicate) for name in live.after[block.label])
             total += OVER_LIMIT * max(0, flags - PREDICATES)
         return total + OVER_LIMIT * max(0, rom - self.spec.blocks)

@@ -33,7 +33,7 @@ def _block(block: Block, after: liveness.Names) -> Block:
             terminator = _rename_terminator(terminator, original, target)
             del body[index]
         index -= 1
-    return Block(block.label, tuple(body), terminator)
+    return replace(block, instructions=tuple(body), terminator=terminator)
 
 
 def copied(item: Instruction) -> tuple[Name, Name] | None:

@@ -4,6 +4,8 @@ Contract: valid MIR in, valid MIR out; memory after the launch is the same. A re
 (a loop counter nobody reads) is dead too.
 """
 
+from dataclasses import replace
+
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir import liveness
 from toolchain.mir.cfg import Cfg
@@ -45,7 +47,7 @@ def _needed(function: Function) -> frozenset[Name]:
 
 def _keep(block: Block, needed: frozenset[Name]) -> Block:
     body = tuple(item for item in block.instructions if item.dest is None or item.dest in needed)
-    return Block(block.label, body, block.terminator)
+    return replace(block, instructions=body)
 
 
 def _sweep(block: Block, after: liveness.Names) -> Block:
@@ -60,4 +62,4 @@ def _sweep(block: Block, after: liveness.Names) -> Block:
             live.discard(item.dest)
         live.update(item.uses)
         kept.append(item)
-    return Block(block.label, tuple(reversed(kept)), block.terminator)
+    return replace(block, instructions=tuple(reversed(kept)))

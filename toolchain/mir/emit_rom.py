@@ -49,7 +49,10 @@ def emit_rom(function: Function, scheduled: Scheduled, allocation: Allocation, s
     """The scheduled blocks with machine registers and block numbers."""
     numbers = {block.label: index for index, block in enumerate(scheduled.blocks)} | {EXIT: EXIT_TARGET}
     blocks = tuple(_Emitter(allocation, numbers).block(block) for block in scheduled.blocks)
-    return RomImage(function.name, spec.name, function.parameters, blocks, function.source_file)
+    return RomImage(
+        function.name, spec.name, function.parameters, blocks, function.source_file,
+        function.variables, function.shared_words, function.local_words,
+    )  # fmt: skip
 
 
 class _Emitter:

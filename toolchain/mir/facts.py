@@ -1,8 +1,8 @@
 """What is known of a register at a point: the pure operation whose result it still is.
 
 `facts[r]` is an instruction such that, at this point, r equals its result on the present values of its
-operands. A forward dataflow analysis with intersection; the edge out of a branch adds that its predicate is
-true or false.
+operands (in its own lane: warp operations give no facts). A forward dataflow analysis with intersection; the
+edge out of a branch adds that its predicate is true or false.
 """
 
 from dataclasses import replace
@@ -18,6 +18,7 @@ from toolchain.mir.ir import (
     Predicate,
     Register,
 )
+from toolchain.mir.isa import WARP_OPS
 
 Name = Register | Predicate
 Facts = dict[Name, Instruction]
@@ -38,7 +39,7 @@ def learn(facts: Facts, item: Instruction) -> None:
     facts.pop(dest, None)
     for name in [name for name, known in facts.items() if dest in known.uses]:
         del facts[name]
-    if not item.is_memory and dest not in item.uses:
+    if not item.is_memory and item.op not in WARP_OPS and dest not in item.uses:
         facts[dest] = replace(item, uniform=False, narrow=False, source=None)
 
 

@@ -8,11 +8,16 @@
 
 After a plain jump the successor is simply appended. S itself stays if it has other predecessors: that is tail
 duplication; where S is a loop it peels an iteration.
+
+Serial blocks stay as they are. A copy of warp operations or of a barrier would run apart from the original, so
+a block with one is only taken in by its one predecessor; and a ballot counts the active lanes and a barrier
+stops them all, so these two only after a jump.
 """
 
 from dataclasses import replace
 
 from toolchain.mir.ir import (
+    Barrier,
     Block,
     Branch,
     Instruction,
@@ -23,7 +28,7 @@ from toolchain.mir.ir import (
     Register,
     Terminator,
 )
-from toolchain.mir.isa import Op
+from toolchain.mir.isa import WARP_OPS, Op
 from toolchain.mir.liveness import Names
 
 Name = Register | Predicate
@@ -43,14 +48,22 @@ class FreshNames:
         return f"{name}_{number}"
 
 
-def absorb(first: Block, second: Block, before: dict[str, Names], fresh: FreshNames) -> Block | None:
-    """`first` with a copy of its successor `second` taken in; None if it would have three targets.
+def absorb(
+    first: Block, second: Block, before: dict[str, Names], fresh: FreshNames, *, only: bool
+) -> Block | None:
+    """`first` with a copy of its successor `second` taken in; None if that cannot be.
 
-    `before` is what is live before each block (and EXIT).
+    `before` is what is live before each block (and EXIT). `only`: `first` is the one predecessor of `second`.
     """
     terminator = first.terminator
+    if first.serial or second.serial or isinstance(terminator, Barrier):
+        return None
+    if not only and (_has(second, *WARP_OPS) or isinstance(second.terminator, Barrier)):
+        return None
     if isinstance(terminator, Jump):
         return Block(first.label, first.instructions + second.instructions, second.terminator)
+    if _has(second, Op.BALLOT) or isinstance(second.terminator, Barrier):
+        return None
     sense = terminator.taken == second.label
     other = terminator.otherwise if sense else terminator.taken
     if len({*second.terminator.targets, other}) > 2 or other == second.label:
@@ -60,6 +73,10 @@ def absorb(first: Block, second: Block, before: dict[str, Names], fresh: FreshNa
     body = [*first.instructions, *merge.body(second)]
     decided = merge.terminator(second.terminator, other, terminator)
     return Block(first.label, (*body, *merge.decision, *merge.selects()), decided)
+
+
+def _has(block: Block, *ops: Op) -> bool:
+    return any(item.op in ops for item in block.instructions)
 
 
 class _Merge:
@@ -77,7 +94,7 @@ class _Merge:
         result: list[Instruction] = []
         for item in block.instructions:
             item = self._read(item)
-            if item.op is MirOp.STORE:
+            if item.is_store:
                 result += self._guarded(item)
                 continue
             dest = item.dest
@@ -113,6 +130,7 @@ class _Merge:
 
     def terminator(self, inner: Terminator, other: str, outer: Branch) -> Terminator:
         """Where the merged block goes; may need one predicate more (`decision`)."""
+        assert not isinstance(inner, Barrier)
         if isinstance(inner, Jump):
             if inner.target == other:
                 return Jump(other, inner.source)

@@ -15,7 +15,7 @@ from toolchain.mir import cleanup, jump_threading, liveness, uniformity
 from toolchain.mir.block_cost import CostModel
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.hyperblock import FreshNames, absorb
-from toolchain.mir.ir import Block, Function, MirOp
+from toolchain.mir.ir import Block, Function
 
 PASS_NAME = "hyperblocks"
 
@@ -61,7 +61,7 @@ class _Search:
 
     def absorbed(self, parts: tuple[Block, ...]) -> Function | None:
         """The function after the first block has taken in the others, in order."""
-        stores = [sum(item.op is MirOp.STORE for item in part.instructions) for part in parts]
+        stores = [sum(item.is_store for item in part.instructions) for part in parts]
         if (any(stores[1:]) and sum(stores) > 1) or any(
             self.model.machine_blocks(part) > _LARGEST for part in parts[1:]
         ):
@@ -124,7 +124,8 @@ def _absorbed(function: Function, first: Block, second: Block) -> Function | Non
     """The function with one absorption done and blocks that cannot run any more dropped."""
     names = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
     before = liveness.analyse(function).before
-    merged = absorb(first, second, before, FreshNames(names))
+    only = Cfg(function).predecessors[second.label] == (first.label,)
+    merged = absorb(first, second, before, FreshNames(names), only=only)
     if merged is None:
         return None
     changed = function.with_blocks([merged if block is first else block for block in function.blocks])

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.affine import MASK
-from toolchain.mir.ir import Instruction, MirOp
+from toolchain.mir.ir import Function, Instruction, MirOp
 from toolchain.mir.isa import MulOp, Op
-from toolchain.mir.rom import LinkValue, Parameter
+from toolchain.mir.rom import LinkValue
 
 Interval = tuple[int, int]
 """(lowest, highest), both included."""
@@ -21,9 +21,11 @@ def of_special(name: str, spec: MachineSpec) -> Interval:
     return 0, counts[kind] - 1
 
 
-def of_link_value(value: LinkValue, parameters: tuple[Parameter, ...], spec: MachineSpec) -> Interval:
+def of_link_value(value: LinkValue, function: Function, spec: MachineSpec) -> Interval:
     """Pointers are byte addresses inside memory (or just past it), extents are what the machine can hold."""
-    limits = {f"param.{item.word}": 4 * spec.memory_words for item in parameters if item.pointer}
+    limits = {f"param.{item.word}": 4 * spec.memory_words for item in function.parameters if item.pointer}
+    limits |= {f"global.{item.name}": 4 * spec.memory_words for item in function.variables}
+    limits["local.base"] = 4 * spec.shared_words
     low = high = value.addend
     for name, factor in value.terms:
         if name.startswith("ntid."):

@@ -1,9 +1,11 @@
 """Jump threading and block merging: no block is empty, and none only follows another.
 
 Contract: valid MIR in, valid MIR out; same memory. A branch to an empty block that jumps on goes to its
-target (or exits); a block with one predecessor that jumps to it joins it; a branch to one place is a jump.
-Blocks that cannot run are dropped. The entry stays, and nothing branches to it.
+target (or exits); a block with one predecessor that jumps to it joins it, unless one of them is serial; a
+branch to one place is a jump. Blocks that cannot run are dropped. The entry stays, and nothing branches to it.
 """
+
+from dataclasses import replace
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.cfg import Cfg
@@ -14,9 +16,9 @@ PASS_NAME = "jump-threading"
 
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function with a jump for each needless block removed."""
-    blocks = [Block(b.label, b.instructions, _one_way(b.terminator)) for b in function.blocks]
+    blocks = [replace(b, terminator=_one_way(b.terminator)) for b in function.blocks]
     forward = _forwarding(blocks)
-    blocks = [Block(b.label, b.instructions, _one_way(with_targets(b.terminator, forward))) for b in blocks]
+    blocks = [replace(b, terminator=_one_way(with_targets(b.terminator, forward))) for b in blocks]
     return _merged(function.with_blocks(blocks))
 
 
@@ -56,6 +58,8 @@ def _merged(function: Function) -> Function:
         while label in blocks and isinstance(blocks[label].terminator, Jump):
             target = blocks[label].successors[0] if blocks[label].successors else EXIT
             if target in (EXIT, label, cfg.entry) or predecessors[target] != [label]:
+                break
+            if blocks[label].serial or blocks[target].serial:
                 break
             first, second = blocks[label], blocks.pop(target)
             blocks[label] = Block(label, first.instructions + second.instructions, second.terminator)

@@ -3,7 +3,7 @@
 A lane that waits at a join must have a larger program counter than every block of the diverging sides,
 because the smallest one runs first. So blocks are in topological order, a loop's blocks stand together, and
 what follows a loop comes after all of it. A loop whose diverging sides would meet only at its header gets a
-latch block to meet in.
+latch block to meet in. Lanes leave a serial block one by one, so they have to meet after it, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ def layout(function: Function) -> Function:
     function = ordered(tidy(function))
     for _ in function.blocks:
         missed = sorted(set(split_joins(function)), key=[block.label for block in function.blocks].index)
-        headers = [join for join in missed if len(_latches(function, join)) > 1]
+        headers = [join for join in missed if _latches_part(function, join)]
         if not headers:
             break
         function = ordered(_with_latch(function, headers[0]))
@@ -63,6 +63,8 @@ def tidy(function: Function) -> Function:
         while label in kept and isinstance(kept[label].terminator, Jump):
             target = kept[label].terminator.targets[0]
             if target in (EXIT, label, entry) or _predecessors(kept.values(), target) != 1:
+                break
+            if kept[label].serial or kept[target].serial:
                 break
             joined = kept.pop(target)
             kept[label] = Block(label, kept[label].instructions + joined.instructions, joined.terminator)
@@ -118,9 +120,8 @@ def split_joins(function: Function) -> Iterator[str]:
     position = {block.label: index for index, block in enumerate(function.blocks)}
     for block in function.blocks:
         join = _join(cfg, block)
-        if join != EXIT and any(
-            position[label] >= position[join] for label in _region(function, block, join)
-        ):
+        between = _region(function, block, join) | ({block.label} if block.serial else set())
+        if join != EXIT and any(position[label] >= position[join] for label in between):
             yield join
 
 
@@ -144,6 +145,8 @@ def _region(function: Function, block: Block, join: str) -> set[str]:
 def _may_diverge(block: Block) -> bool:
     """Whether lanes may go two ways here. Only what the block itself computes is looked at."""
     terminator = block.terminator
+    if block.serial:
+        return True
     if not isinstance(terminator, Branch) or terminator.taken == terminator.otherwise:
         return False
     uniform: set[Operand] = set()
@@ -167,6 +170,12 @@ def _latches(function: Function, header: str) -> list[str]:
     """Blocks with an edge back to `header`."""
     cfg = Cfg(function)
     return [label for label in cfg.predecessors[header] if label in cfg.reach[header]]
+
+
+def _latches_part(function: Function, header: str) -> bool:
+    """Whether lanes of a loop come back to `header` from several blocks, or from a serial one."""
+    latches = _latches(function, header)
+    return len(latches) > 1 or any(function.block(label).serial for label in latches)
 
 
 def _with_latch(function: Function, header: str) -> Function:

@@ -1,7 +1,8 @@
 """Runs MIR over a launch, in the machine's execution order: the IR's meaning, and a level to check against.
 
 A block's position in the function stands for its address: of a warp's lanes, those in the first block run
-next. Thread blocks run in order, warps until all their lanes have exited (docs/MACHINE.md).
+next (of a serial block's, the lowest one). Thread blocks run in order, a warp until all its lanes have exited
+or it is at a barrier, then the next one (docs/MACHINE.md).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.mir import evaluate
 from toolchain.mir.ir import (
     EXIT,
+    STORES,
     TRUE,
+    Barrier,
     Block,
     Branch,
     Function,
@@ -25,7 +28,7 @@ from toolchain.mir.ir import (
     Register,
     Special,
 )
-from toolchain.mir.isa import Op
+from toolchain.mir.isa import LOADS, Op
 from toolchain.mir.rom import LinkValue, RomImage
 from toolchain.mir.text import print_instruction
 
@@ -36,7 +39,7 @@ WORD_ADDRESSES = 1 << 30
 
 @dataclass
 class _Lane:
-    """One thread: its registers and predicates, and where it goes next (None: it has exited)."""
+    """One thread: its registers and predicates, and where it goes next (None: it has exited, or never was)."""
 
     specials: Mapping[str, int]
     values: dict[str, int] = field(default_factory=dict)
@@ -56,7 +59,11 @@ def run_mir(
     function: Function, spec: MachineSpec, launch: Launch, *, step_limit: int = STEP_LIMIT
 ) -> MirResult:
     """Executes a launch. Raises CompileError where it does not fit, stores out of range, or never ends."""
-    symbols = link_symbols(RomImage(function.name, spec.name, function.parameters, ()), spec, launch)
+    image = RomImage(
+        function.name, spec.name, function.parameters, (), function.source_file,
+        function.variables, function.shared_words, function.local_words,
+    )  # fmt: skip
+    symbols = link_symbols(image, spec, launch)
     words = launch.initial_words()
     memory = [*words, *([0] * ((1 << spec.address_bits) - len(words)))]
     return _Run(function, spec, symbols, memory, step_limit).run(launch)
@@ -72,54 +79,87 @@ class _Run:
     memory: list[int]
     steps_left: int
     steps: int = 0
+    shared: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.places = {block.label: index for index, block in enumerate(self.function.blocks)}
 
     def run(self, launch: Launch) -> MirResult:
         for thread_block in range(launch.thread_blocks):
-            for warp, mask in enumerate(existing_lanes(self.spec, launch)):
-                if mask:
-                    self.run_warp([self.lane(launch, thread_block, warp, i) for i in _bits(mask)])
+            self.shared = [0] * (1 << self.spec.address_bits)
+            warps = [
+                [
+                    self.lane(launch, thread_block, warp, i, bool(mask >> i & 1))
+                    for i in range(self.spec.lanes)
+                ]
+                for warp, mask in enumerate(existing_lanes(self.spec, launch))
+            ]
+            while any(_live(lanes) for lanes in warps):
+                for lanes in warps:
+                    self.run_warp(lanes)
         return MirResult(tuple(self.memory[: self.spec.memory_words]), self.steps)
 
-    def lane(self, launch: Launch, thread_block: int, warp: int, lane: int) -> _Lane:
-        thread = indices(self.spec.lanes * warp + lane, launch.block)
+    def lane(self, launch: Launch, thread_block: int, warp: int, lane: int, exists: bool) -> _Lane:
+        thread = indices(self.spec.lanes * warp + lane, launch.block) if exists else (0, 0, 0)
         ctaid = indices(thread_block, launch.grid)
         specials = {f"tid.{axis}": value for axis, value in zip("xyz", thread, strict=True)}
         specials |= {f"ctaid.{axis}": value for axis, value in zip("xyz", ctaid, strict=True)}
-        return _Lane({**specials, "laneid": lane, "warpid": warp})
+        return _Lane({**specials, "laneid": lane, "warpid": warp}, block=0 if exists else None)
 
-    def run_warp(self, lanes: list[_Lane]) -> None:
-        places = {block.label: index for index, block in enumerate(self.function.blocks)}
-        while live := [lane.block for lane in lanes if lane.block is not None]:
+    def run_warp(self, warp: list[_Lane]) -> None:
+        """Until all lanes have exited or the warp is at a barrier."""
+        while live := _live(warp):
             if self.steps == self.steps_left:
                 raise CompileError(f"kernel '{self.function.name}' did not end within {self.steps} blocks")
             self.steps += 1
             current = min(live)
             block = self.function.blocks[current]
-            active = [lane for lane in lanes if lane.block == current]
+            active = [lane for lane in warp if lane.block == current]
+            if block.serial:
+                active = active[:1]
             for instruction in block.instructions:
-                self.execute(block, instruction, active)
+                self.execute(block, instruction, active, warp)
+            if isinstance(block.terminator, Barrier) and len(active) < len(live):
+                raise CompileError(
+                    f"{len(live) - len(active)} threads of a warp miss the barrier its others wait at",
+                    block.terminator.source,
+                    hint="__syncthreads() must be reached by all threads of the block that have not exited",
+                )
             for lane in active:
                 target = _next(block, lane)
-                lane.block = None if target == EXIT else places[target]
+                lane.block = None if target == EXIT else self.places[target]
+            if isinstance(block.terminator, Barrier):
+                return
 
-    def execute(self, block: Block, item: Instruction, lanes: list[_Lane]) -> None:
+    def execute(self, block: Block, item: Instruction, lanes: list[_Lane], warp: list[_Lane]) -> None:
         """One instruction in all active lanes: every lane reads before any writes."""
-        if item.op is MirOp.STORE:
+        if item.op in STORES:
             for lane in lanes:
                 self.store(item, lane)
         elif isinstance(item.dest, Predicate):
             for lane, flag in zip(lanes, [self.flag(item, lane) for lane in lanes], strict=True):
                 lane.flags[item.dest.name] = flag
         elif item.dest is not None:
-            results = [self.value(item, lane) for lane in lanes]
+            results = self.results(item, lanes, warp)
             _check_claims(block, item, results)
             for lane, result in zip(lanes, results, strict=True):
                 lane.values[item.dest.name] = result
 
+    def results(self, item: Instruction, lanes: list[_Lane], warp: list[_Lane]) -> list[int]:
+        """The instruction's value in each active lane."""
+        match item.op:
+            case Op.BALLOT:
+                votes = sum(_holds(item.predicate, lane) << lane.specials["laneid"] for lane in lanes)
+                return [votes] * len(lanes)
+            case Op.SHFL:
+                value, place = item.operands
+                return [self.read(value, warp[self.read(place, lane) % len(warp)]) for lane in lanes]
+        return [self.value(item, lane) for lane in lanes]
+
     def read(self, operand: Operand, lane: _Lane) -> int:
         match operand:
             case Register(name):
-                return lane.values[name]
+                return lane.values.get(name, 0)  # only a shuffle can read what its lane has not written
             case Special(name):
                 return lane.specials[name]
             case LinkValue():
@@ -137,11 +177,12 @@ class _Run:
     def value(self, item: Instruction, lane: _Lane) -> int:
         a = self.read(item.operands[0], lane)
         b = self.read(item.operands[1], lane) if len(item.operands) > 1 else 0
+        if item.op in LOADS:
+            memory = self.shared if item.is_shared else self.memory
+            return memory[(a + item.offset.resolve(self.symbols)) % (1 << self.spec.address_bits)]
         match item.op:
             case MirOp.MOV:
                 return a
-            case Op.LOAD:
-                return self.memory[(a + item.offset.resolve(self.symbols)) % (1 << self.spec.address_bits)]
             case Op.SEL:
                 return a if _holds(item.predicate, lane) else b
             case Op.LOP:
@@ -154,13 +195,17 @@ class _Run:
             return
         base, data = (self.read(operand, lane) for operand in item.operands)
         address = (base + item.offset.resolve(self.symbols)) % WORD_ADDRESSES
-        if address >= self.spec.memory_words:
+        memory, words, limit = self.memory, self.spec.memory_words, "memory_words"
+        if item.is_shared:
+            memory, words, limit = self.shared, self.spec.shared_words, "shared_words"
+        if address >= words:
+            space = "shared " if item.is_shared else ""
             raise CompileError(
-                f"a store to word {address}; machine '{self.spec.name}' has {self.spec.memory_words} words",
+                f"a store to {space}word {address}; machine '{self.spec.name}' has {words} words",
                 item.source,
-                limit="memory_words",
+                limit=limit,
             )
-        self.memory[address] = data
+        memory[address] = data
 
 
 def _holds(predicate: Operand | None, lane: _Lane) -> bool:
@@ -182,5 +227,6 @@ def _check_claims(block: Block, item: Instruction, results: list[int]) -> None:
         raise VerifyError(f"{block.label} `{print_instruction(item)}` is not narrow: {results}", item.source)
 
 
-def _bits(mask: int) -> list[int]:
-    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+def _live(warp: list[_Lane]) -> list[int]:
+    """Where the lanes are that have not exited."""
+    return [lane.block for lane in warp if lane.block is not None]

@@ -6,6 +6,8 @@ register whose value is known there (facts.py) from cheap operations on constant
 start of each block that reads it, if that lowers the cost.
 """
 
+from dataclasses import replace
+
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir import dead_code, facts, liveness, uniformity
 from toolchain.mir.block_cost import CostModel
@@ -53,9 +55,9 @@ def _recomputed(function: Function, name: Register, spec: MachineSpec) -> Functi
             blocks.append(block)
             continue
         recipe = _recipe(name, before[block.label], _DEPTH)
-        if recipe is None:
+        if recipe is None or block.serial:  # a serial block has to stay small
             return None
-        blocks.append(Block(block.label, (*recipe, *block.instructions), block.terminator))
+        blocks.append(replace(block, instructions=(*recipe, *block.instructions)))
         changed = True
     return dead_code.run(function.with_blocks(blocks), spec) if changed else None
 

@@ -16,7 +16,7 @@ from toolchain.errors import CompileError, SourceLocation
 from toolchain.machine_spec import STAGES, MachineSpec
 from toolchain.mir import liveness
 from toolchain.mir.ir import TRUE as MIR_TRUE
-from toolchain.mir.ir import Block, Function, MirOp, Predicate, Register, Special
+from toolchain.mir.ir import Barrier, Block, Function, MirOp, Predicate, Register, Special
 from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source, SourceKind, multiply_sources
 from toolchain.mir.rom import AluOp, LinkValue, Multiply, PredicateLogic, Return, Stage, Store
 from toolchain.mir.schedule_cut import Cut, CutSearch, Segment
@@ -84,12 +84,21 @@ def _cut(
     for limit in (True, False):
         for saved in (frozenset(), frozenset(rewritten)):
             dag = build_dag(block, live_out, saved)
-            search = CutSearch(dag, spec, limit_pressure=limit, blocks_first=blocks_first)
+            search = CutSearch(
+                dag, spec, limit_pressure=limit, blocks_first=blocks_first, serial=block.serial
+            )
             cut = search.search()
             if cut is not None:
                 return dag, search, cut
             if not rewritten:
                 break
+    if block.serial:
+        raise CompileError(
+            f"the atomic operation in block '{block.label}' does not fit one machine block",
+            next((item.source for item in block.instructions if item.source), block.terminator.source),
+            hint="an atomic operation has four steps in a row; compute its operands beforehand",
+            limit="stages",
+        )
     raise CompileError(
         f"no schedule for block '{block.label}' within {spec.max_returns} returned tokens a machine block",
         next((item.source for item in block.instructions if item.source), None),
@@ -126,6 +135,8 @@ class _Chain:
                     target0,
                     target1,
                     writer.store(),
+                    last and isinstance(self.block.terminator, Barrier),
+                    self.block.serial,
                     source=writer.source() or self.fallback,
                 )
             )
@@ -281,8 +292,9 @@ class _Writer:
         registers = [self.chain.number(arg) if isinstance(arg, Register) else 0 for arg in node.args]
         guard = TRUE if node.predicate is None else self.flag(node.predicate)
         return Store(
-            address, data, registers[0], registers[1], node.offset, guard, node.negated, source=node.source
-        )
+            address, data, registers[0], registers[1], node.offset, guard, node.negated,
+            node.op is MirOp.STORE_SHARED, node.source,
+        )  # fmt: skip
 
     def source(self) -> SourceLocation | None:
         return min((item.source for item in self.items if item.source), default=None)

@@ -12,7 +12,6 @@ from random import Random
 
 from toolchain.machine_spec import PREDICATES, MachineSpec
 from toolchain.mir.ir import TRUE, Predicate, Register
-from toolchain.mir.isa import Op
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
 from toolchain.mir.schedule_pack import Placement, latency, pack
 
@@ -42,13 +41,20 @@ class CutSearch:
     """Finds a cut of one block.
 
     `limit_pressure` refuses cuts over which too many registers are live. `blocks_first` saves blocks, then
-    tokens.
+    tokens. `serial`: all in one machine block, which one lane runs.
     """
 
     def __init__(
-        self, dag: Dag, spec: MachineSpec, *, limit_pressure: bool = True, blocks_first: bool = False
+        self,
+        dag: Dag,
+        spec: MachineSpec,
+        *,
+        limit_pressure: bool = True,
+        blocks_first: bool = False,
+        serial: bool = False,
     ) -> None:
         self.dag, self.spec, self.limit_pressure, self.blocks_first = dag, spec, limit_pressure, blocks_first
+        self.serial, self.lanes = serial, 1 if serial else spec.lanes
         self.packed: dict[frozenset[int], Placement | None] = {}
         self.output_registers: dict[int, list[Register]] = {}
         for register, index in dag.outputs.items():
@@ -159,6 +165,8 @@ class CutSearch:
         for end in range(1, len(order) + 1):
             if self.limit_pressure and self.pressure(order, positions, end) > 0:
                 continue
+            if self.serial and end < len(order):
+                continue
             for start in range(end - 1, max(-1, end - LONGEST_SEGMENT - 1), -1):
                 nodes = self.segment_nodes(order[start:end], recomputed)
                 placement = self.pack(nodes)
@@ -251,14 +259,14 @@ class CutSearch:
                 flags = 1
                 continue
             copies = max(1, len(self.output_registers.get(index, ())))
-            total += copies * (1 if node.narrow else 2) * (1 if node.uniform else self.spec.lanes)
+            total += copies * (1 if node.narrow else 2) * (1 if node.uniform else self.lanes)
         return total + flags
 
     def legal(self, own: tuple[int, ...], positions: dict[int, int], end: int, tokens: int) -> bool:
         """Whether the segment's returns are within the limit, and no register it writes is read later."""
         stores = sum(self.dag.nodes[index].is_store for index in own)
         last = int(end == len(positions) and bool(self.dag.predicate_outputs))
-        if tokens - 1 + last + 3 * stores * self.spec.lanes > self.spec.max_returns:
+        if tokens - 1 + last + 3 * stores * self.lanes > self.spec.max_returns:
             return False
         for index in own:
             for name in (*self.output_registers.get(index, ()), *self.output_flags.get(index, ())):
@@ -310,7 +318,7 @@ class CutSearch:
             for index, node in enumerate(self.dag.nodes)
             if all(arg in stable for arg in node.reads if isinstance(arg, Register | Predicate))
             and not node.is_store
-            and node.op is not Op.LOAD
+            and not node.is_load
             and Ref(index) != self.dag.branch
         }
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from toolchain.errors import SourceLocation
 from toolchain.mir.affine import add_words
 from toolchain.mir.ir import (
+    STORES,
     TRUE,
     ZERO,
     Block,
@@ -28,7 +29,7 @@ from toolchain.mir.ir import (
     Special,
     writes_predicate,
 )
-from toolchain.mir.isa import MulOp, Op
+from toolchain.mir.isa import LOADS, MulOp
 from toolchain.mir.rom import LinkValue
 
 NARROW_SPECIALS = ("tid.x", "tid.y", "tid.z", "ctaid.x", "ctaid.y", "ctaid.z", "laneid", "warpid")
@@ -81,7 +82,11 @@ class Node:
 
     @property
     def is_store(self) -> bool:
-        return self.op is MirOp.STORE
+        return self.op in STORES
+
+    @property
+    def is_load(self) -> bool:
+        return self.op in LOADS
 
     @cached_property
     def kind(self) -> str:
@@ -92,7 +97,7 @@ class Node:
             return "multiply"
         if self.is_store:
             return "store"
-        return "load" if self.op is Op.LOAD else "alu"
+        return "load" if self.is_load else "alu"
 
 
 @dataclass(frozen=True)
@@ -113,12 +118,14 @@ def is_zero(value: Arg) -> bool:
 
 
 class _Builder:
+    """Builds the graph. `loads` since the last store and the last `store` are kept for each space (is it shared?)."""
+
     def __init__(self, saved: frozenset[Register]) -> None:
         self.nodes: list[Node] = []
         self.names: dict[Register | Predicate, Arg] = {}
         self.known: dict[Node, Ref] = {}
-        self.loads: list[int] = []
-        self.store: int | None = None
+        self.loads: dict[bool, list[int]] = {False: [], True: []}
+        self.store: dict[bool, int] = {}
         for register in sorted(saved):
             self.names[register] = self.add(Node(MirOp.MOV, (register,)))
 
@@ -172,10 +179,11 @@ class _Builder:
                 value = args[1]
             case _:
                 value = self.add(self.operation(item, args))
-        if item.op is MirOp.STORE:
-            self.ordered_store()
-        elif item.op is Op.LOAD and isinstance(value, Ref):
-            self.loads.append(value.index)
+        if item.is_store:
+            self.store[item.is_shared] = len(self.nodes) - 1
+            self.loads[item.is_shared] = []
+        elif item.is_load and isinstance(value, Ref):
+            self.loads[item.is_shared].append(value.index)
         if item.dest is not None:
             self.names[item.dest] = value
 
@@ -186,13 +194,14 @@ class _Builder:
             total = add_words(args[0], offset) if isinstance(args[0], LinkValue) else None
             if total is not None:
                 args, offset = (LinkValue(), *args[1:]), total
-            strict = () if self.store is None else (self.store,)
-        if item.op is MirOp.STORE:
+            last = self.store.get(item.is_shared)
+            strict = () if last is None else (last,)
+        if item.is_store:
             args = tuple(
                 self.copy(arg, item) if isinstance(arg, LinkValue | Special) and not is_zero(arg) else arg
                 for arg in args
             )
-            loose = tuple(self.loads)
+            loose = tuple(self.loads[item.is_shared])
         return Node(
             item.op,
             args,
@@ -206,10 +215,6 @@ class _Builder:
             strict,
             loose,
         )
-
-    def ordered_store(self) -> None:
-        self.store = len(self.nodes) - 1
-        self.loads = []
 
 
 def build_dag(

@@ -204,7 +204,7 @@ def _tie_breaks(items: Sequence[Node]) -> tuple[TieBreak, ...]:
 
     def choosy(index: int) -> int:
         op = items[index].op
-        return 0 if isinstance(op, Op) and not executes("x", op) else 1 if op is Op.LOAD else 2
+        return 0 if isinstance(op, Op) and not executes("x", op) else 1 if items[index].is_load else 2
 
     def reads(index: int) -> int:
         return sum(isinstance(arg, Register | LinkValue) and not is_zero(arg) for arg in items[index].args)

@@ -25,7 +25,13 @@ from toolchain.mir.ir import (
 )
 from toolchain.mir.isa import Op
 from toolchain.mir.rom import LinkValue
-from toolchain.mir.simplify_predicates import known_truth, negation, simplify_logic, simplify_select
+from toolchain.mir.simplify_predicates import (
+    known_truth,
+    negation,
+    simplify_ballot,
+    simplify_logic,
+    simplify_select,
+)
 from toolchain.mir.simplify_rules import Scope, simplify_value
 
 PASS_NAME = "simplify"
@@ -52,7 +58,7 @@ def _block(block: Block, known: Facts) -> Block:
         facts.learn(known, new)
         if new.dest is not None:
             scope.local.add(new.dest)
-    return Block(block.label, tuple(body), _terminator(block.terminator, known))
+    return replace(block, instructions=tuple(body), terminator=_terminator(block.terminator, known))
 
 
 def _instruction(item: Instruction, scope: Scope) -> Instruction | None:
@@ -69,7 +75,9 @@ def _step(item: Instruction, scope: Scope) -> Instruction | None:
     item = replace(item, operands=tuple(_propagate(operand, scope.facts) for operand in item.operands))
     if item.is_memory:
         item = _address(item, scope.facts)
-        return _guard(item, scope.facts) if item.op is MirOp.STORE else item
+        return _guard(item, scope.facts) if item.is_store else item
+    if item.op is Op.BALLOT:
+        return simplify_ballot(item, scope)
     if item.op is MirOp.PLOP:
         return simplify_logic(item, scope)
     if item.op is Op.SEL:

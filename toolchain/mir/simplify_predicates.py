@@ -1,9 +1,9 @@
-"""Rules for predicates: `plop`, and `sel` by what is known of its selector."""
+"""Rules for predicates: `plop`, and `sel` and `ballot` by what is known of their selector."""
 
 from dataclasses import replace
 
 from toolchain.mir.facts import ALWAYS, NEVER, Facts, constant_predicate
-from toolchain.mir.ir import TRUE, Instruction, MirOp, Operand, Predicate
+from toolchain.mir.ir import TRUE, ZERO, Instruction, MirOp, Operand, Predicate
 from toolchain.mir.isa import Op
 from toolchain.mir.simplify_rules import Scope, copy_of
 
@@ -95,6 +95,16 @@ def _absorb(b: Predicate, table: int, known: Facts) -> tuple[Predicate, int]:
         return b, table
     original, negated = inverse
     return original, _with_b(table, (True, False)) if negated else table
+
+
+def simplify_ballot(item: Instruction, scope: Scope) -> Instruction:
+    """ballot: no votes for what is known not to hold; a copy of a predicate is the predicate."""
+    assert item.predicate is not None
+    truth = known_truth(item.predicate, scope.facts)
+    if truth is not None:
+        return replace(item, predicate=TRUE) if truth else copy_of(item, ZERO)
+    inverse = negation(item.predicate, scope.facts)
+    return item if inverse is None or inverse[1] else replace(item, predicate=inverse[0])
 
 
 def simplify_select(item: Instruction, scope: Scope) -> Instruction:

@@ -39,6 +39,8 @@ def simplify_value(item: Instruction, scope: Scope) -> Instruction:
     """One step of simplification of an operation on values."""
     if item.op is MirOp.MOV:
         return item
+    if item.op is Op.SHFL:
+        return copy_of(item, item.operands[0]) if isinstance(item.operands[0], LinkValue) else item
     if all(is_constant(operand) for operand in item.operands):
         return _fold(item)
     first_only = isinstance(item.operands[0], LinkValue) and not isinstance(item.operands[-1], LinkValue)

@@ -25,10 +25,12 @@ def run(function: Function, spec: MachineSpec) -> Function:
 
 
 def _block(block: Block, fresh: FreshNames) -> Block:
+    if block.serial:  # it has to stay small
+        return block
     body: list[Instruction] = []
     for item in block.instructions:
         body += _product(item, fresh) or _sum(item, body, fresh) or [item]
-    return Block(block.label, tuple(body), block.terminator)
+    return replace(block, instructions=tuple(body))
 
 
 def _product(item: Instruction, fresh: FreshNames) -> list[Instruction] | None:

@@ -2,12 +2,18 @@
 
     kernel dot from "dot.cu"
     param a: word 0, words 1, pointer
+    shared 16, local 2
 
     entry:
         %p1 = set.lt.s 0, param.3                                ; dot.cu:3:21
         %s = mov 0 {uniform, narrow}
-        branch %p1, loop, exit
+        branch %p1, count, exit
 
+    count: serial
+        %old = ld.shared [3]
+        ...
+
+The head is declarations.py's.
 A source location follows ` ; `; a line that starts with `;` is a comment.
 """
 
@@ -16,10 +22,12 @@ from collections.abc import Iterable
 
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.mir.affine import parse_link_value, print_link_value
+from toolchain.mir.declarations import Declarations, print_declarations
 from toolchain.mir.ir import (
-    ONE_OPERAND,
+    STORES,
     TRUE,
     ZERO,
+    Barrier,
     Block,
     Branch,
     Function,
@@ -33,10 +41,11 @@ from toolchain.mir.ir import (
     Special,
     Terminator,
     Value,
+    operand_count,
     writes_predicate,
 )
-from toolchain.mir.isa import SPECIALS, MulOp, Op
-from toolchain.mir.rom import LinkValue, Parameter
+from toolchain.mir.isa import LOADS, SELECTING, SPECIALS, MulOp, Op
+from toolchain.mir.rom import LinkValue
 
 OPERATIONS: dict[str, Operation] = {op.value: op for kind in (Op, MulOp, MirOp) for op in kind}
 _SOURCE_COLUMN = 64
@@ -45,9 +54,11 @@ _SOURCE_COLUMN = 64
 def print_mir(function: Function) -> str:
     """The text of a function; ends with a newline."""
     lines = [f'kernel {function.name} from "{function.source_file}"']
-    lines += [_print_parameter(parameter) for parameter in function.parameters]
+    lines += print_declarations(
+        function.parameters, function.variables, function.shared_words, function.local_words
+    )
     for block in function.blocks:
-        lines += ["", f"{block.label}:"]
+        lines += ["", f"{block.label}:{' serial' if block.serial else ''}"]
         lines += [_with_source(print_instruction(item), item.source) for item in block.instructions]
         lines.append(_with_source(print_terminator(block.terminator), block.terminator.source))
     return "\n".join(lines) + "\n"
@@ -63,6 +74,8 @@ def print_instruction(instruction: Instruction) -> str:
 def print_terminator(terminator: Terminator) -> str:
     if isinstance(terminator, Jump):
         return f"jump {terminator.target}"
+    if isinstance(terminator, Barrier):
+        return f"barrier {terminator.target}"
     return f"branch {terminator.predicate}, {terminator.taken}, {terminator.otherwise}"
 
 
@@ -72,9 +85,9 @@ def print_operand(operand: Operand) -> str:
 
 def _print_body(instruction: Instruction) -> str:
     op, operands = instruction.op, instruction.operands
-    if op is Op.LOAD:
+    if op in LOADS:
         return f"{op} {_print_address(operands[0], instruction.offset)}"
-    if op is MirOp.STORE:
+    if op in STORES:
         guard = ""
         if instruction.predicate is not None:
             guard = f" if {'not ' if instruction.negated else ''}{instruction.predicate}"
@@ -90,21 +103,13 @@ def _print_address(address: Operand, offset: LinkValue) -> str:
     return f"[{print_operand(address)}]" if offset == ZERO else f"[{address} + {print_link_value(offset)}]"
 
 
-def _print_parameter(parameter: Parameter) -> str:
-    pointer = ", pointer" if parameter.pointer else ""
-    return f"param {parameter.name}: word {parameter.word}, words {parameter.words}{pointer}"
-
-
 def _with_source(text: str, source: SourceLocation | None) -> str:
     return f"    {text}" if source is None else f"    {text:{_SOURCE_COLUMN}} ; {source}"
 
 
 _NAME = r"[A-Za-z_$][\w$.]*"
 _KERNEL = re.compile(rf'kernel (?P<name>{_NAME}) from "(?P<file>.*)"')
-_PARAMETER = re.compile(
-    rf"param (?P<name>{_NAME}): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
-)
-_LABEL = re.compile(rf"(?P<label>{_NAME}):")
+_LABEL = re.compile(rf"(?P<label>{_NAME}):(?P<serial> serial)?")
 _REGISTER = re.compile(r"%(?P<name>[A-Za-z_$][\w$]*)")
 _NOTES = re.compile(r"(?P<body>.*?) \{(?P<notes>[a-z, ]+)\}")
 _STORE = re.compile(r"(?P<address>\[[^]]*\]), (?P<data>.+?)(?: if (?P<not>not )?(?P<guard>%\S+))?")
@@ -118,9 +123,10 @@ class _LineError(Exception):
 def parse_mir(text: str, file: str = "<mir>") -> Function:
     """The function that `text` says. Raises CompileError with the line on anything else."""
     header: tuple[str, str] | None = None
-    parameters: list[Parameter] = []
+    head = Declarations()
     blocks: list[Block] = []
     label: str | None = None
+    serial = False
     body: list[Instruction] = []
     for number, full in enumerate(text.splitlines(), 1):
         line, source = _split_source(full)
@@ -129,17 +135,16 @@ def parse_mir(text: str, file: str = "<mir>") -> Function:
                 continue
             if match := _KERNEL.fullmatch(line):
                 header = (match["name"], match["file"])
-            elif match := _PARAMETER.fullmatch(line):
-                pointer = match["pointer"] is not None
-                parameters.append(Parameter(match["name"], int(match["word"]), int(match["words"]), pointer))
+            elif head.read(line):
+                continue
             elif match := _LABEL.fullmatch(line):
                 if label is not None:
-                    raise _LineError(f"block '{label}' ends without a jump or a branch")
-                label, body = match["label"], []
+                    raise _LineError(f"block '{label}' ends without a jump, a branch or a barrier")
+                label, serial, body = match["label"], match["serial"] is not None, []
             elif label is None:
                 raise _LineError("an instruction stands outside a block")
             elif (terminator := _parse_terminator(line, source)) is not None:
-                blocks.append(Block(label, tuple(body), terminator))
+                blocks.append(Block(label, tuple(body), terminator, serial))
                 label = None
             else:
                 body.append(_parse_instruction(line, source))
@@ -149,8 +154,11 @@ def parse_mir(text: str, file: str = "<mir>") -> Function:
     if header is None:
         raise CompileError("a MIR file starts with 'kernel NAME from \"FILE\"'", SourceLocation(file, 1))
     if label is not None:
-        raise CompileError(f"block '{label}' ends without a jump or a branch", last)
-    return Function(header[0], tuple(parameters), tuple(blocks), header[1])
+        raise CompileError(f"block '{label}' ends without a jump, a branch or a barrier", last)
+    return Function(
+        header[0], tuple(head.parameters), tuple(blocks), header[1],
+        tuple(head.variables), head.shared_words, head.local_words,
+    )  # fmt: skip
 
 
 def _split_source(line: str) -> tuple[str, SourceLocation | None]:
@@ -167,6 +175,8 @@ def _parse_terminator(line: str, source: SourceLocation | None) -> Terminator | 
     word, _, rest = line.partition(" ")
     if word == "jump":
         return Jump(rest.strip(), source)
+    if word == "barrier":
+        return Barrier(rest.strip(), source)
     if word != "branch":
         return None
     parts = _split(rest)
@@ -186,10 +196,10 @@ def _parse_instruction(line: str, source: SourceLocation | None) -> Instruction:
     word, _, rest = body.strip().partition(" ")
     op, table = _operation(word)
     uniform, narrow = "uniform" in notes, "narrow" in notes
-    if op is MirOp.STORE:
+    if op in STORES:
         match = _STORE.fullmatch(rest)
         if match is None or dest:
-            raise _LineError("a store is written 'st.global [ADDRESS], DATA' with an optional 'if [not] %p'")
+            raise _LineError(f"a store is written '{op} [ADDRESS], DATA' with an optional 'if [not] %p'")
         address, offset = _parse_address(match["address"])
         guard = _predicate(match["guard"]) if match["guard"] else None
         operands = (address, _value(match["data"]))
@@ -197,12 +207,12 @@ def _parse_instruction(line: str, source: SourceLocation | None) -> Instruction:
     if not dest:
         raise _LineError(f"'{word}' needs a destination")
     target = _predicate(dest) if writes_predicate(op) else _register(dest)
-    if op is Op.LOAD:
+    if op in LOADS:
         address, offset = _parse_address(rest)
         return Instruction(op, target, (address,), None, False, 0, offset, uniform, narrow, source)
     parts = _split(rest)
-    selector = _predicate(parts.pop(0)) if op is Op.SEL and parts else None
-    expected = 1 if op in ONE_OPERAND else 2
+    selector = _predicate(parts.pop(0)) if op in SELECTING and parts else None
+    expected = operand_count(op)
     if len(parts) != expected:
         raise _LineError(f"'{word}' takes {expected} operands; found {len(parts)}")
     operands = _operands(op, parts)
@@ -257,4 +267,4 @@ def _predicate(text: str) -> Predicate:
 
 
 def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
+    return [part.strip() for part in text.split(",")] if text else []

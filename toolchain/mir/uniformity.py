@@ -10,6 +10,10 @@ same path, and a register is uniform if all definitions that reach it are. Elsew
 different iterations or paths: then a register is uniform only if one definition reaches, and it is either
 *invariant* (made of constants and block indices alone, so always the same) or made once, by all lanes
 together.
+
+All lanes get the same ballot, and the same from a shuffle that reads one lane. A shuffle of a value that is
+uniform becomes a copy. In a serial block each lane is alone, with memory as the lanes before it left it: only
+what is invariant is equal in all of them, and a branch parts them; after a jump they meet again (layout.py).
 """
 
 from dataclasses import dataclass, replace
@@ -22,11 +26,13 @@ from toolchain.mir.ir import (
     Branch,
     Function,
     Instruction,
+    MirOp,
     Operand,
     Predicate,
     Register,
     Special,
 )
+from toolchain.mir.isa import WARP_OPS, Op
 from toolchain.mir.reaching import Definition, reaching_definitions
 
 PASS_NAME = "uniformity"
@@ -36,19 +42,8 @@ UNIFORM_SPECIALS = ("ctaid.x", "ctaid.y", "ctaid.z", "warpid")
 
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function with `uniform` set where it is proven, and cleared elsewhere."""
-    uniform = _Analysis.of(function).uniform
-    blocks = [
-        Block(
-            block.label,
-            tuple(
-                replace(item, uniform=isinstance(item.dest, Register) and (block.label, index) in uniform)
-                for index, item in enumerate(block.instructions)
-            ),
-            block.terminator,
-        )
-        for block in function.blocks
-    ]
-    return function.with_blocks(blocks)
+    analysis = _Analysis.of(function)
+    return function.with_blocks([analysis.annotated(block) for block in function.blocks])
 
 
 def uniform_registers(function: Function) -> frozenset[Register]:
@@ -89,6 +84,19 @@ class _Analysis:
             pass
         return found
 
+    def annotated(self, block: Block) -> Block:
+        """The block with what is proven; shuffles of uniform values are copies."""
+        local: dict[Register | Predicate, Definition] = {}
+        body: list[Instruction] = []
+        for index, item in enumerate(block.instructions):
+            uniform = isinstance(item.dest, Register) and (block.label, index) in self.uniform
+            if item.op is Op.SHFL and self.is_uniform(block, item.operands[0], local):
+                item = replace(item, op=MirOp.MOV, operands=item.operands[:1])
+            body.append(replace(item, uniform=uniform))
+            if item.dest is not None:
+                local[item.dest] = (block.label, index)
+        return replace(block, instructions=tuple(body))
+
     def step(self) -> bool:
         """One sweep over the function; whether anything was taken back."""
         size = (len(self.uniform), len(self.invariant), len(self.scattered))
@@ -112,13 +120,19 @@ class _Analysis:
         terminator = block.terminator
         if not isinstance(terminator, Branch) or terminator.taken == terminator.otherwise:
             return
-        if not self.is_uniform(block, terminator.predicate, local):
+        if block.serial or not self.is_uniform(block, terminator.predicate, local):
             reach = self.cfg.reach
             self.scattered |= reach[terminator.taken] & reach[terminator.otherwise]
 
     def operands_uniform(
         self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
     ) -> bool:
+        if block.serial:
+            return self.operands_invariant(block, item, local)
+        if item.op is Op.BALLOT:
+            return True
+        if item.op is Op.SHFL:
+            return any(self.is_uniform(block, operand, local) for operand in item.operands)
         operands = [*item.operands, *([item.predicate] if item.predicate else [])]
         return all(self.is_uniform(block, operand, local) for operand in operands)
 
@@ -144,7 +158,7 @@ class _Analysis:
         self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
     ) -> bool:
         """Whether an operation gives the same value whenever and wherever in a warp it runs."""
-        if item.is_memory:
+        if item.is_memory or item.op in WARP_OPS:
             return False
         for operand in (*item.operands, *([item.predicate] if item.predicate else [])):
             if isinstance(operand, Special) and operand.name not in UNIFORM_SPECIALS:

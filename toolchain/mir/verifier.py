@@ -1,9 +1,12 @@
 """The rules of MIR. Every broken one is reported, with its block and instruction.
 
-function    has blocks; labels are distinct and none is `exit`; nothing branches to the entry
+function    has blocks; labels are distinct and none is `exit`; nothing branches to the entry; variables have
+            distinct names and no more initial words than words; sizes are not negative
 terminator  targets exist; a branch has a predicate of its own (not `true`)
-shape       operand count; predicates only where the operation reads predicates; sel has a selector,
-            a store may have a guard, nothing else has either; `negated` only with a guard
+serial      not the entry, does not end in a barrier, has no warp operation, at most one store, and no load of a space
+            after a store to it
+shape       operand count; predicates only where the operation reads predicates; sel and ballot have a
+            selector, a store may have a guard, nothing else has either; `negated` only with a guard
 dest        a comparison or plop writes a predicate, a store nothing, all else a register; never `true`
 names       no name is both a register and a predicate, or a special register's; specials exist
 constants   link values are in normal form; a link-time address stands in the offset
@@ -19,8 +22,10 @@ from toolchain.mir.affine import normal
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.ir import (
     EXIT,
+    STORES,
     TRUE,
     ZERO,
+    Barrier,
     Block,
     Branch,
     Function,
@@ -34,7 +39,7 @@ from toolchain.mir.ir import (
     operand_count,
     writes_predicate,
 )
-from toolchain.mir.isa import SPECIALS, Op
+from toolchain.mir.isa import SELECTING, SPECIALS, WARP_OPS, Op
 from toolchain.mir.liveness import terminator_uses
 from toolchain.mir.rom import LinkValue
 from toolchain.mir.text import print_instruction, print_terminator
@@ -72,6 +77,7 @@ def _structure(function: Function) -> Iterator[Problem]:
     if not function.blocks:
         yield function.name, "the function has no blocks", None
         return
+    yield from _declarations(function)
     labels = [block.label for block in function.blocks]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         yield label, "two blocks have this label", None
@@ -87,6 +93,35 @@ def _structure(function: Function) -> Iterator[Problem]:
                 yield place, "nothing may branch to the entry", source
         if isinstance(block.terminator, Branch) and block.terminator.predicate == TRUE:
             yield place, "a branch needs a predicate; use jump", source
+        for message in _serial(function, block) if block.serial else ():
+            yield block.label, message, source
+
+
+def _declarations(function: Function) -> Iterator[Problem]:
+    names = [variable.name for variable in function.variables]
+    for variable in function.variables:
+        if names.count(variable.name) > 1:
+            yield function.name, f"two variables are called '{variable.name}'", None
+        if len(variable.initial) > variable.words:
+            yield function.name, f"variable '{variable.name}' has more initial words than words", None
+    if min(function.shared_words, function.local_words) < 0:
+        yield function.name, "a size is negative", None
+
+
+def _serial(function: Function, block: Block) -> Iterator[str]:
+    """What keeps a serial block from being one atomic machine block."""
+    if block is function.blocks[0]:
+        yield "the entry cannot be serial"
+    if isinstance(block.terminator, Barrier):
+        yield "a serial block cannot end in a barrier"
+    if any(item.op in WARP_OPS for item in block.instructions):
+        yield "a serial block has one lane at a time; it cannot have warp operations"
+    stores = [index for index, item in enumerate(block.instructions) if item.is_store]
+    if len(stores) > 1:
+        yield "a serial block has at most one store"
+    for item in block.instructions[stores[0] :] if stores else ():
+        if item.is_load and item.is_shared == block.instructions[stores[0]].is_shared:
+            yield "a serial block cannot load what it has stored"
 
 
 def _instruction(instruction: Instruction) -> Iterator[str]:
@@ -96,13 +131,13 @@ def _instruction(instruction: Instruction) -> Iterator[str]:
     for operand in instruction.operands:
         yield from _operand(instruction, operand)
     yield from _destination(instruction)
-    if op is Op.SEL and instruction.predicate is None:
-        yield "sel needs a selector"
-    if op not in (Op.SEL, MirOp.STORE) and instruction.predicate is not None:
-        yield "only sel and st.global read a predicate here"
-    if instruction.predicate == TRUE:
+    if op in SELECTING and instruction.predicate is None:
+        yield f"{op} needs a selector"
+    if op not in (*SELECTING, *STORES) and instruction.predicate is not None:
+        yield "only sel, ballot and stores read a predicate here"
+    if instruction.predicate == TRUE and op is not Op.BALLOT:
         yield "a selector or guard cannot be 'true'"
-    if instruction.negated and (op is not MirOp.STORE or instruction.predicate is None):
+    if instruction.negated and (op not in STORES or instruction.predicate is None):
         yield "only a store's guard can be negated"
     if not 0 <= instruction.table <= 15:
         yield f"the table is {instruction.table}; it must be 0..15"
@@ -131,7 +166,7 @@ def _operand(instruction: Instruction, operand: Operand) -> Iterator[str]:
 
 def _destination(instruction: Instruction) -> Iterator[str]:
     dest = instruction.dest
-    if instruction.op is MirOp.STORE:
+    if instruction.op in STORES:
         if dest is not None:
             yield "a store has no destination"
     elif writes_predicate(instruction.op):

@@ -3,7 +3,7 @@
 Contract: valid MIR in, the same MIR out with `narrow` set on instructions. Each register gets an interval of
 unsigned values at each point (interval.py has the arithmetic); a branch narrows the operands of the
 comparison it depends on; loops widen to the constants that occur in the function, so that a counter with a
-constant bound stays bounded. What is loaded may be anything.
+constant bound stays bounded. What is loaded may be anything, and so may what a shuffle takes from an inactive lane.
 """
 
 from dataclasses import dataclass, replace
@@ -115,14 +115,14 @@ class _Analysis:
             case Register():
                 return state.get(operand, FULL)
             case LinkValue():
-                return of_link_value(operand, self.function.parameters, self.spec)
+                return of_link_value(operand, self.function, self.spec)
             case Special(name):
                 return of_special(name, self.spec)
         return FULL
 
     def value(self, item: Instruction, state: State) -> Interval:
-        if item.op is Op.LOAD:
-            return FULL
+        if item.op is Op.BALLOT:
+            return 0, (1 << self.spec.lanes) - 1
         operands = [self.read(operand, state) for operand in item.operands]
         return result(item, operands)
 
@@ -170,4 +170,4 @@ class _Analysis:
             self.step(item, state)
             narrow = isinstance(item.dest, Register) and state[item.dest][1] <= NARROW
             body.append(replace(item, narrow=narrow))
-        return Block(block.label, tuple(body), block.terminator)
+        return replace(block, instructions=tuple(body))
