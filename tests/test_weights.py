@@ -28,6 +28,7 @@ TINY = MachineSpec(
     registers=4,
     blocks=4,
     memory_words=6,
+    shared_words=6,
     max_returns=8,
     thread_blocks=4,
     heads=3,
