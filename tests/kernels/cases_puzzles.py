@@ -65,7 +65,7 @@ def puzzle_map_2d(spec: MachineSpec) -> tuple[LaunchCase, ...]:
         arguments = (zeros("out", size * size), array("a", a), ScalarArgument("size", size))
         return launch_case(ONE, block, arguments, out=big(a) + 10)
 
-    return tuple(case(a, 2) for a in inputs(4)) + (case(np.array([INT_MAX]), 1),)
+    return (*(case(a, 2) for a in inputs(4)), case(np.array([INT_MAX]), 1))
 
 
 def puzzle_broadcast(spec: MachineSpec) -> tuple[LaunchCase, ...]:
