@@ -1,5 +1,5 @@
-"""The instructions that do more than compute: memory, control, barriers, atomics, and what lanes tell each
-other.
+"""The instructions that do more than compute: memory, control and atomics; barriers.py and warp_effects.py have
+the rest.
 
 Each is one function `(machine, instruction, active lanes)`; `EFFECTS` names them by opcode.
 """
@@ -8,9 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from toolchain.errors import CompileError
-from toolchain.ptx_frontend.ast import TYPE_BITS, Instruction, Operand, Pair, Symbol, Vector
-from toolchain.ptx_frontend.memory import WINDOWS, LaunchFault
-from toolchain.ptx_frontend.operations import BOOLEANS, type_of, wrap
+from toolchain.ptx_frontend import warp_effects
+from toolchain.ptx_frontend.ast import TYPE_BITS, Instruction, Operand, Symbol, Vector
+from toolchain.ptx_frontend.barriers import barrier
+from toolchain.ptx_frontend.memory import WINDOW_BYTES, WINDOWS, LaunchFault
+from toolchain.ptx_frontend.observer import AccessKind
+from toolchain.ptx_frontend.operations import ATOMICS, type_of, wrap
 
 if TYPE_CHECKING:
     from toolchain.ptx_frontend.interpreter import Machine, Thread
@@ -44,8 +47,11 @@ def load(machine: "Machine", instruction: Instruction, threads: "list[Thread]") 
     elements = _elements(destination)
     for thread in threads:
         space, address = machine.locate(thread, source, space_of(instruction))
-        space.check(address, size * len(elements), instruction.where, f"thread {_name(thread)} loads")
-        values = [space.load(address + i * size, size) for i in range(len(elements))]
+        whole = (space, address, size * len(elements))
+        if machine.may_access(AccessKind.LOAD, thread, instruction, whole):
+            values = [space.load(address + i * size, size) for i in range(len(elements))]
+        else:
+            values = [0] * len(elements)
         for element, value in zip(elements, values, strict=True):
             machine.write(thread, element, value, kind)
 
@@ -53,20 +59,18 @@ def load(machine: "Machine", instruction: Instruction, threads: "list[Thread]") 
 def store(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
     """st."""
     kind = type_of(instruction.modifiers)
-    size = TYPE_BITS[kind] // 8
+    bits = TYPE_BITS[kind]
     target, source = instruction.operands
     elements = _elements(source)
+    size = bits // 8 * len(elements)
     for thread in threads:
         space, address = machine.locate(thread, target, space_of(instruction))
-        space.check(address, size * len(elements), instruction.where, f"thread {_name(thread)} stores")
-        for i, element in enumerate(elements):
-            space.store(address + i * size, size, machine.read(thread, element, kind))
-
-
-def _name(thread: "Thread") -> str:
-    axes = ",".join(str(thread.special[f"%tid.{axis}"]) for axis in "xyz")
-    blocks = ",".join(str(thread.special[f"%ctaid.{axis}"]) for axis in "xyz")
-    return f"({axes}) of block ({blocks})"
+        parts = (
+            machine.read(thread, element, f"u{bits}") << (bits * i) for i, element in enumerate(elements)
+        )
+        value = sum(parts)
+        if machine.may_access(AccessKind.STORE, thread, instruction, (space, address, size), value):
+            space.store(address, size, value)
 
 
 def convert_address(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
@@ -78,6 +82,15 @@ def convert_address(machine: "Machine", instruction: Instruction, threads: "list
     for thread in threads:
         value = machine.read(thread, instruction.operands[1], kind)
         machine.write(thread, instruction.operands[0], value + window, kind)
+
+
+def is_space(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
+    """isspacep.space p, a: whether a generic address is in the space."""
+    space = space_of(instruction)
+    for thread in threads:
+        address = machine.read(thread, instruction.operands[1], "u64")
+        windows = {name for name, start in WINDOWS.items() if start and 0 <= address - start < WINDOW_BYTES}
+        machine.write(thread, instruction.operands[0], int((windows or {"global"}) == {space}), "pred")
 
 
 # Control.
@@ -99,7 +112,9 @@ def branch_indexed(machine: "Machine", instruction: Instruction, threads: "list[
     for thread in threads:
         index = machine.read(thread, instruction.operands[0], "u32")
         if index >= len(labels):
-            raise LaunchFault(f"branch index {index} of a table of {len(labels)}", instruction.where)
+            raise LaunchFault(
+                f"{thread}: branch index {index} of a table of {len(labels)}", instruction.where
+            )
         thread.pc = machine.code.targets[labels[index]]
 
 
@@ -111,40 +126,17 @@ def leave(machine: "Machine", instruction: Instruction, threads: "list[Thread]")
 
 def trap(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
     """trap: the launch fails."""
-    raise LaunchFault(f"thread {_name(threads[0])} traps", instruction.where)
+    raise LaunchFault(f"{threads[0]} traps", instruction.where)
 
 
 def nothing(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """Fences and hints: memory is sequentially consistent here."""
+    """Hints to the hardware."""
 
 
-# Barriers.
-
-
-def barrier(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """bar.sync, barrier.sync, bar.red, bar.warp.sync: the lanes wait; bar.red is finished on release."""
-    kind = "warp" if "warp" in instruction.modifiers else "block"
-    for thread in threads:
-        thread.waiting = kind
-        if "red" in instruction.modifiers:
-            thread.pending = instruction
-
-
-def finish_barrier(machine: "Machine", waiting: "list[Thread]") -> None:
-    """bar.red.{popc.u32,and.pred,or.pred} d, barrier[, threads], p over all threads that wait."""
-    pending = [thread for thread in waiting if thread.pending is not None]
-    if not pending:
-        return
-    votes = [machine.read(t, t.pending.operands[-1], "pred") for t in pending if t.pending is not None]
-    for thread in pending:
-        instruction = thread.pending
-        assert instruction is not None
-        if "popc" in instruction.modifiers:
-            machine.write(thread, instruction.operands[0], sum(votes), "u32")
-        else:
-            result = all(votes) if "and" in instruction.modifiers else any(votes)
-            machine.write(thread, instruction.operands[0], int(result), "pred")
-        thread.pending = None
+def fence(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
+    """membar, fence: nothing to do, memory is sequentially consistent here."""
+    if machine.observer is not None:
+        machine.observer.fence(instruction, threads)
 
 
 # Atomics.
@@ -154,7 +146,7 @@ def atomic(machine: "Machine", instruction: Instruction, threads: "list[Thread]"
     """atom, red: one lane after another, lowest first."""
     kind = type_of(instruction.modifiers)
     name = next((word for word in instruction.modifiers if word in ATOMICS), "")
-    if not name or kind[:1] == "f":
+    if not name or kind[:1] not in ("b", "u", "s") or "async" in instruction.modifiers:
         raise CompileError(f"the interpreter has no '{instruction.name}'", instruction.where)
     operands = instruction.operands if instruction.opcode == "atom" else (None, *instruction.operands)
     destination, target, *sources = operands
@@ -162,109 +154,13 @@ def atomic(machine: "Machine", instruction: Instruction, threads: "list[Thread]"
     for thread in threads:
         assert target is not None
         space, address = machine.locate(thread, target, space_of(instruction))
-        space.check(address, size, instruction.where, f"thread {_name(thread)} updates")
-        old = wrap(space.load(address, size), kind)
-        values = [machine.read(thread, source, kind) for source in sources if source is not None]
-        space.store(address, size, ATOMICS[name](old, *values))
+        old = 0
+        if machine.may_access(AccessKind.ATOMIC, thread, instruction, (space, address, size)):
+            old = wrap(space.load(address, size), kind)
+            values = [machine.read(thread, source, kind) for source in sources if source is not None]
+            space.store(address, size, ATOMICS[name](old, *values))
         if destination is not None:
             machine.write(thread, destination, old, kind)
-
-
-ATOMICS: dict[str, Callable[..., int]] = {
-    "add": lambda old, b: old + b,
-    "min": min,
-    "max": max,
-    "exch": lambda old, b: b,
-    "cas": lambda old, b, c: c if old == b else old,
-    "inc": lambda old, b: 0 if old >= b else old + 1,
-    "dec": lambda old, b: b if old == 0 or old > b else old - 1,
-    **BOOLEANS,
-}
-
-
-# Between lanes.
-
-
-def shuffle(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """shfl[.sync].{up,down,bfly,idx}.b32 d[|p], a, b, c[, mask].
-
-    PTX ISA, "shfl.sync": c holds the segment mask in bits 12:8 and the clamp in bits 4:0. A source lane that
-    does not exist or is not active counts as out of range.
-    """
-    mode = next(word for word in instruction.modifiers if word in ("up", "down", "bfly", "idx"))
-    destination, source, *rest = instruction.operands
-    values = {thread.lane: machine.read(thread, source, "u32") for thread in threads}
-    for thread in threads:
-        b, c = (machine.read(thread, operand, "u32") & 0x1F1F for operand in rest[:2])
-        b, clamp, segment = b & 31, c & 31, c >> 8 & 31
-        highest = (thread.lane & segment) | (clamp & ~segment & 31)
-        lowest = thread.lane & segment
-        if mode == "up":
-            lane = thread.lane - b
-            valid = lane >= highest
-        elif mode == "idx":
-            lane = lowest | (b & ~segment & 31)
-            valid = lane <= highest
-        else:
-            lane = thread.lane + b if mode == "down" else thread.lane ^ b
-            valid = lane <= highest
-        valid = valid and lane in values
-        first, second = _pair(destination)
-        machine.write(thread, first, values[lane if valid else thread.lane], "u32")
-        if second is not None:
-            machine.write(thread, second, int(valid), "pred")
-
-
-def _pair(operand: Operand) -> tuple[Operand, Operand | None]:
-    return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
-
-
-def vote(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """vote[.sync].{all,any,uni}.pred, vote.sync.ballot.b32: over the active lanes."""
-    votes = {thread.lane: machine.read(thread, instruction.operands[1], "pred") for thread in threads}
-    for thread in threads:
-        if "ballot" in instruction.modifiers:
-            machine.write(thread, instruction.operands[0], sum(v << lane for lane, v in votes.items()), "b32")
-            continue
-        cast = set(votes.values())
-        result = {"all": 0 not in cast, "any": 1 in cast, "uni": len(cast) == 1}
-        name = next(word for word in instruction.modifiers if word in result)
-        machine.write(thread, instruction.operands[0], int(result[name]), "pred")
-
-
-def match(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """match.any.sync.b32 d, a, mask; match.all.sync.b32 d[|p], a, mask."""
-    kind = type_of(instruction.modifiers)
-    values = {thread.lane: machine.read(thread, instruction.operands[1], kind) for thread in threads}
-    for thread in threads:
-        first, second = _pair(instruction.operands[0])
-        same = sum(1 << lane for lane, value in values.items() if value == values[thread.lane])
-        if "all" in instruction.modifiers:
-            equal = len(set(values.values())) == 1
-            machine.write(thread, first, same if equal else 0, "b32")
-            if second is not None:
-                machine.write(thread, second, int(equal), "pred")
-        else:
-            machine.write(thread, first, same, "b32")
-
-
-def active_mask(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """activemask.b32."""
-    mask = sum(1 << thread.lane for thread in threads)
-    for thread in threads:
-        machine.write(thread, instruction.operands[0], mask, "b32")
-
-
-def reduce(machine: "Machine", instruction: Instruction, threads: "list[Thread]") -> None:
-    """redux.sync.op.type d, a, mask: over the active lanes."""
-    kind = type_of(instruction.modifiers)
-    name = next(word for word in instruction.modifiers if word in ATOMICS)
-    values = [machine.read(thread, instruction.operands[1], kind) for thread in threads]
-    total = values[0]
-    for value in values[1:]:
-        total = ATOMICS[name](total, value)
-    for thread in threads:
-        machine.write(thread, instruction.operands[0], total, kind)
 
 
 EFFECTS: "dict[str, Effect]" = {
@@ -272,6 +168,7 @@ EFFECTS: "dict[str, Effect]" = {
     "ldu": load,
     "st": store,
     "cvta": convert_address,
+    "isspacep": is_space,
     "bra": branch,
     "brx": branch_indexed,
     "ret": leave,
@@ -279,15 +176,15 @@ EFFECTS: "dict[str, Effect]" = {
     "trap": trap,
     "bar": barrier,
     "barrier": barrier,
-    "membar": nothing,
-    "fence": nothing,
-    "nanosleep": nothing,
-    "prefetch": nothing,
+    "membar": fence,
+    "fence": fence,
+    **dict.fromkeys(("nanosleep", "prefetch", "prefetchu", "applypriority", "discard", "pmevent"), nothing),
     "atom": atomic,
     "red": atomic,
-    "shfl": shuffle,
-    "vote": vote,
-    "match": match,
-    "activemask": active_mask,
-    "redux": reduce,
+    "shfl": warp_effects.shuffle,
+    "vote": warp_effects.vote,
+    "match": warp_effects.match,
+    "activemask": warp_effects.active_mask,
+    "redux": warp_effects.reduce,
+    "elect": warp_effects.elect,
 }

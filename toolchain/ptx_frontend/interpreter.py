@@ -7,7 +7,11 @@ order.py, which follow the control flow and not the text. So of two lanes that s
 instruction the higher one wins, and atomics are made lowest lane first.
 
 Left open by the PTX ISA and fixed here: division by zero gives all ones and its remainder the dividend;
-registers start at zero; addresses outside memory and misaligned ones fault.
+registers and the carry flag start at zero; addresses outside memory and misaligned ones fault, and so does
+a barrier that can never be complete.
+
+`interpret` gives the memory a launch leaves; `prepare` gives the Machine itself. An Observer (observer.py)
+hears of every access and barrier and may let the launch go on where it would fault.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +19,7 @@ from dataclasses import dataclass, field
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
-from toolchain.ptx_frontend import effects
+from toolchain.ptx_frontend import barriers, effects
 from toolchain.ptx_frontend.ast import (
     TYPE_BITS,
     Address,
@@ -32,35 +36,56 @@ from toolchain.ptx_frontend.ast import (
     Vector,
 )
 from toolchain.ptx_frontend.memory import (
+    LOCAL_BYTES,
+    READ_ONLY,
+    WINDOW_BYTES,
     WINDOWS,
     LaunchFault,
     Space,
-    global_space,
+    global_and_constant_space,
     parameter_space,
     variables_space,
 )
 from toolchain.ptx_frontend.names import find_entry
+from toolchain.ptx_frontend.observer import Access, AccessKind, Observer
 from toolchain.ptx_frontend.operations import operation, wrap
 from toolchain.ptx_frontend.order import Code, layout
 from toolchain.ptx_frontend.verifier import verify_ptx
 
 STEP_LIMIT = 1_000_000
-LOCAL_BYTES = 4096
-CONST_BYTES = 65536
+
+Extents = tuple[int, int, int]
 
 
 @dataclass
 class Thread:
-    """One lane of a warp. `pc` past the end of the code means it has exited; `waiting` names its barrier."""
+    """One lane of a warp. `pc` past the end of the code means it has exited; `waiting` is its barrier."""
 
+    number: int
+    """Among all threads of the launch, block by block."""
     lane: int
+    warp: int
     special: dict[str, int]
     registers: dict[str, int]
     local: Space
     pc: int = 0
-    waiting: str = ""
-    pending: Instruction | None = None
-    """The bar.red this thread waits in."""
+    waiting: "barriers.Wait | None" = None
+    carry: int = 0
+    """The condition code CC.CF."""
+
+    @property
+    def index(self) -> Extents:
+        """%tid."""
+        return self.special["%tid.x"], self.special["%tid.y"], self.special["%tid.z"]
+
+    @property
+    def block(self) -> Extents:
+        """%ctaid."""
+        return self.special["%ctaid.x"], self.special["%ctaid.y"], self.special["%ctaid.z"]
+
+    def __str__(self) -> str:
+        thread, block = (",".join(map(str, extents)) for extents in (self.index, self.block))
+        return f"thread ({thread}) of block ({block})"
 
 
 @dataclass
@@ -68,13 +93,21 @@ class Machine:
     """One launch while it runs."""
 
     spec: MachineSpec
+    launch: Launch
     entry: Function
     code: Code
     spaces: dict[str, Space]
-    register_types: dict[str, str]
-    tables: dict[str, tuple[str, ...]]
+    variables: tuple
     steps_left: int
+    observer: Observer | None = None
+    gap: int = 0
     threads: list[Thread] = field(default_factory=list)
+    arrived: dict[int, int] = field(default_factory=dict)
+    """Threads that came to a barrier with bar.arrive, by its number."""
+
+    def __post_init__(self) -> None:
+        self.register_types = self.entry.register_types()
+        self.tables = {table.name: table.labels for table in self.entry.tables}
 
     # Operands.
 
@@ -86,6 +119,8 @@ class Machine:
             case Immediate(value):
                 pass
             case SpecialRegister(name):
+                if name not in thread.special:
+                    raise CompileError(f"the interpreter has no special register {name}")
                 value = thread.special[name]
             case Negated(Register(name)):
                 value = 1 - thread.registers[name]
@@ -129,56 +164,84 @@ class Machine:
             bits = TYPE_BITS[self.register_types[operand.base.name]]
             address = (thread.registers[operand.base.name] + address) & ((1 << bits) - 1)
         if not space_name:
-            space_name = next((n for n, w in WINDOWS.items() if w and 0 <= address - w < 1 << 24), "global")
+            space_name = space_of_address(address)
             address -= WINDOWS[space_name]
         return (thread.local if space_name == "local" else self.spaces[space_name]), address
 
+    def may_access(
+        self, kind: AccessKind, thread: Thread, instruction: Instruction, place: tuple[Space, int, int],
+        value: int = 0,
+    ) -> bool:  # fmt: skip
+        """Whether an access to (space, address, bytes) is made; the observer has a say before it faults."""
+        space, address, size = place
+        if self.observer is not None:
+            return self.observer.access(Access(kind, thread, instruction, space, address, size, value))
+        if kind is not AccessKind.LOAD and space.name in READ_ONLY:
+            raise LaunchFault(f"{thread} makes a {kind.value} to {space.name} memory", instruction.where)
+        verb = {AccessKind.LOAD: "loads", AccessKind.STORE: "stores", AccessKind.ATOMIC: "updates"}[kind]
+        space.check(address, size, instruction.where, f"{thread} {verb}")
+        return True
+
     # Execution.
 
-    def run_block(self) -> None:
-        """Runs the thread block in `threads` to its end."""
+    def run(self) -> None:
+        """Runs the launch, one thread block after another."""
+        gx, gy, gz = self.launch.grid
+        for number in range(gx * gy * gz):
+            block = (number % gx, number // gx % gy, number // (gx * gy))
+            limit = 4 * self.spec.shared_words
+            self.spaces["shared"] = variables_space(
+                "shared", self.variables, limit, gap=self.gap, dynamic=self.launch.dynamic_shared
+            )
+            self.threads = _threads(self, number, block)
+            self.arrived = {}
+            if self.observer is not None:
+                self.observer.begin_block(self)
+            self._run_block()
+
+    def memory(self) -> tuple[int, ...]:
+        """Global memory as unsigned words: the arrays, the variables, the rest."""
+        content = self.spaces["global"].packed().ljust(4 * self.spec.memory_words, b"\0")
+        return tuple(int.from_bytes(content[i : i + 4], "little") for i in range(0, len(content), 4))
+
+    def warp_of(self, thread: Thread) -> list[Thread]:
+        """All threads of the warp that `thread` is in."""
+        first = thread.warp * self.spec.lanes
+        return self.threads[first : first + self.spec.lanes]
+
+    def _run_block(self) -> None:
         lanes = self.spec.lanes
         warps = [self.threads[i : i + lanes] for i in range(0, len(self.threads), lanes)]
         current = 0
-        while any(self.live(warp) for warp in warps):
+        while any(self.live(thread) for thread in self.threads):
             runnable = [i for i, warp in enumerate(warps) if any(self.runnable(t) for t in warp)]
             if not runnable:
-                self.release_barrier()
+                barriers.release_block(self)
                 continue
             current = min(runnable, key=lambda i: (i - current) % len(warps))
-            self.run_warp(warps[current])
+            self._run_warp(warps[current])
             current = (current + 1) % len(warps)
 
-    def run_warp(self, warp: list[Thread]) -> None:
+    def _run_warp(self, warp: list[Thread]) -> None:
         """Runs a warp until its live lanes have exited or wait at a block-wide barrier."""
         while True:
             ready = [thread for thread in warp if self.runnable(thread)]
-            if not ready:
-                held = [thread for thread in warp if thread.waiting == "warp"]
-                for thread in held:
-                    thread.waiting = ""
-                if not held:
-                    return
+            if len(ready) < len(warp) and barriers.release_lanes(self, warp, stuck=not ready):
                 continue
+            if not ready:
+                return
             pc = min(thread.pc for thread in ready)
-            self.step([thread for thread in ready if thread.pc == pc], pc)
+            self._step([thread for thread in ready if thread.pc == pc], pc)
 
-    def live(self, warp: list[Thread]) -> bool:
-        """Whether a thread of the warp has not exited."""
-        return any(thread.pc < len(self.code.instructions) for thread in warp)
+    def live(self, thread: Thread) -> bool:
+        """Whether a thread has not exited."""
+        return thread.pc < len(self.code.instructions)
 
     def runnable(self, thread: Thread) -> bool:
         """Neither exited nor waiting."""
-        return not thread.waiting and thread.pc < len(self.code.instructions)
+        return thread.waiting is None and self.live(thread)
 
-    def release_barrier(self) -> None:
-        """All live threads wait: lets them go, and gives bar.red its result."""
-        waiting = [thread for thread in self.threads if thread.waiting]
-        effects.finish_barrier(self, waiting)
-        for thread in waiting:
-            thread.waiting = ""
-
-    def step(self, threads: list[Thread], pc: int) -> None:
+    def _step(self, threads: list[Thread], pc: int) -> None:
         """One instruction on the lanes that stand at `pc`."""
         instruction = self.code.instructions[pc]
         self.steps_left -= 1
@@ -192,9 +255,9 @@ class Machine:
             if guard is None or thread.registers[guard.register] != guard.negated:
                 active.append(thread)
         if active:
-            self.execute(instruction, active)
+            self._execute(instruction, active)
 
-    def execute(self, instruction: Instruction, threads: list[Thread]) -> None:
+    def _execute(self, instruction: Instruction, threads: list[Thread]) -> None:
         """Arithmetic by operations.py, the rest by effects.py."""
         computed = operation(instruction.opcode, instruction.modifiers)
         if computed is None:
@@ -206,23 +269,32 @@ class Machine:
         destination, *sources = instruction.operands
         for thread in threads:
             values = [self.read(thread, s, t) for s, t in zip(sources, computed.sources, strict=True)]
+            if computed.takes_carry:
+                values.append(thread.carry)
             first, second = destination, None
             if isinstance(destination, Pair):
                 first, second = destination.first, destination.second
             other = computed.second(*values) if second is not None and computed.second else 0
+            if computed.carry is not None:
+                thread.carry = computed.carry(*values)
             self.write(thread, first, computed.evaluate(*values), computed.result)
             if second is not None:
                 self.write(thread, second, other, computed.result)
 
 
-def interpret(
-    module: Module, entry: str, launch: Launch, spec: MachineSpec, *, step_limit: int = STEP_LIMIT
-) -> tuple[int, ...]:
-    """Global memory after the launch: `spec.memory_words` unsigned words.
+def space_of_address(address: int) -> str:
+    """The space a generic address is in."""
+    inside = (name for name, window in WINDOWS.items() if window and 0 <= address - window < WINDOW_BYTES)
+    return next(inside, "global")
 
-    `entry` is a kernel's name (see names.py). Raises LaunchFault, naming the source line, for an address
-    outside memory or a launch that takes more than `step_limit` instructions (an instruction of a warp counts
-    once), and CompileError for arguments that do not fit.
+
+def prepare(
+    module: Module, entry: str, launch: Launch, spec: MachineSpec, *,
+    step_limit: int = STEP_LIMIT, observer: Observer | None = None, gap: int = 0,
+) -> Machine:  # fmt: skip
+    """A launch before its first instruction. `gap` bytes (a power of two) separate arrays and variables.
+
+    `entry` is a kernel's name (see names.py). Raises CompileError for arguments that do not fit.
     """
     kernel = find_entry(module, entry)
     verify_ptx(module)
@@ -231,48 +303,46 @@ def interpret(
             f"a block of {launch.threads_per_block} threads; machine '{spec.name}' has {spec.threads}",
             limit="threads",
         )
+    memory, constants = global_and_constant_space(module, kernel, launch, spec, gap)
+    spaces = {"global": memory, "param": parameter_space(kernel, launch, gap), "const": constants}
     variables = (*module.variables, *kernel.variables)
-    constants = variables_space("const", variables, CONST_BYTES)
-    spaces = {
-        "global": global_space(module, launch, spec, constants),
-        "param": parameter_space(kernel, launch),
-        "const": constants,
-        "shared": variables_space("shared", variables, 4 * spec.memory_words),
-    }
-    machine = Machine(
-        spec, kernel, layout(kernel), spaces, kernel.register_types(),
-        {table.name: table.labels for table in kernel.tables}, step_limit,
-    )  # fmt: skip
-    gx, gy, gz = launch.grid
-    for z in range(gz):
-        for y in range(gy):
-            for x in range(gx):
-                spaces["shared"] = variables_space("shared", variables, 4 * spec.memory_words)
-                machine.threads = _threads(kernel, launch, spec, (x, y, z), variables)
-                machine.run_block()
-    content = spaces["global"].content
-    return tuple(int.from_bytes(content[i : i + 4], "little") for i in range(0, len(content), 4))
+    return Machine(spec, launch, kernel, layout(kernel), spaces, variables, step_limit, observer, gap)
 
 
-def _threads(
-    kernel: Function, launch: Launch, spec: MachineSpec, block: tuple[int, int, int], variables: tuple
-) -> list[Thread]:
+def interpret(
+    module: Module, entry: str, launch: Launch, spec: MachineSpec, *, step_limit: int = STEP_LIMIT
+) -> tuple[int, ...]:
+    """Global memory after the launch: `spec.memory_words` unsigned words.
+
+    Raises LaunchFault, naming the source line, for an address outside memory or a launch that takes more than
+    `step_limit` instructions (an instruction of a warp counts once), and what `prepare` raises.
+    """
+    machine = prepare(module, entry, launch, spec, step_limit=step_limit)
+    machine.run()
+    return machine.memory()
+
+
+def _threads(machine: Machine, block_number: int, block: Extents) -> list[Thread]:
     """The threads of one block, x fastest, with their special registers."""
+    launch, spec = machine.launch, machine.spec
+    bx, by, _ = launch.block
+    everyone = (1 << spec.lanes) - 1
     threads = []
     for number in range(launch.threads_per_block):
-        bx, by, _ = launch.block
         lane = number % spec.lanes
         thread = (number % bx, number // bx % by, number // (bx * by))
         special = {"%laneid": lane, "%warpid": number // spec.lanes, "WARP_SZ": spec.lanes}
-        special["%nwarpid"] = spec.warps
+        special |= {"%nwarpid": spec.warps, "%smid": 0, "%nsmid": 1, "%gridid": 0}
+        special["%dynamic_smem_size"] = launch.dynamic_shared
         for axis, *values in zip("xyz", thread, launch.block, block, launch.grid, strict=True):
             for name, value in zip(("tid", "ntid", "ctaid", "nctaid"), values, strict=True):
                 special[f"%{name}.{axis}"] = value
-        everyone = (1 << spec.lanes) - 1
         below = (1 << lane) - 1
         masks = {"eq": 1 << lane, "lt": below, "le": below | 1 << lane}
         masks |= {"gt": everyone & ~masks["le"], "ge": everyone & ~below}
         special |= {f"%lanemask_{name}": mask for name, mask in masks.items()}
-        registers = {register.name: 0 for register in kernel.registers}
-        threads.append(Thread(lane, special, registers, variables_space("local", variables, LOCAL_BYTES)))
+        registers = {register.name: 0 for register in machine.entry.registers}
+        local = variables_space("local", machine.variables, LOCAL_BYTES, gap=machine.gap)
+        first = block_number * launch.threads_per_block
+        threads.append(Thread(first + number, lane, number // spec.lanes, special, registers, local))
     return threads

@@ -18,12 +18,18 @@ INTEGER_TYPES = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 
 
 @dataclass(frozen=True)
 class Operation:
-    """`evaluate(*sources) -> result`; `second` computes the other result of a `p|q` destination."""
+    """`evaluate(*sources) -> result`; `second` computes the other result of a `p|q` destination.
+
+    `carry` gives what `.cc` forms leave in the condition code CC.CF; where `takes_carry`, the functions take
+    CC.CF after the sources.
+    """
 
     result: str
     sources: tuple[str, ...]
     evaluate: Function
     second: Function | None = None
+    carry: Function | None = None
+    takes_carry: bool = False
 
 
 def wrap(value: int, type_name: str) -> int:
@@ -68,14 +74,39 @@ def _unary(function: Function, result: str = "") -> "Builder":
 # Integer arithmetic.
 
 
+def saturate(value: int, type_name: str) -> int:
+    """`value`, brought into the range of a type."""
+    bits, signed = TYPE_BITS[type_name], type_name[0] == "s"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return max(low, min(high, value))
+
+
 def _saturating(function: Function) -> "Builder":
-    """add and sub; `.sat` clamps s32 results; the carry forms (.cc) are not evaluated."""
+    """add and sub; `.sat` clamps s32 results."""
+    with_carry = _carrying(function, takes_carry=False)
 
     def build(modifiers: tuple[str, ...], kind: str) -> Operation | None:
         if modifiers == ("sat", "s32"):
-            clamp = lambda a, b: max(-(1 << 31), min((1 << 31) - 1, function(a, b)))  # noqa: E731
-            return Operation(kind, (kind, kind), clamp)
+            return Operation(kind, (kind, kind), lambda a, b: saturate(function(a, b), kind))
+        if modifiers[0] == "cc":
+            return with_carry(modifiers, kind)
         return Operation(kind, (kind, kind), function) if len(modifiers) == 1 else None
+
+    return build
+
+
+def _carrying(function: Function, *, takes_carry: bool) -> "Builder":
+    """add.cc, sub.cc, addc[.cc], subc[.cc] (PTX ISA, "Extended-Precision Integer Arithmetic").
+
+    Over unsigned sources a sum past the width, or a difference below zero, is the carry or the borrow.
+    """
+
+    def build(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+        if modifiers not in (("cc", kind), (kind,)) or TYPE_BITS[kind] < 32:
+            return None
+        bits, source = TYPE_BITS[kind], unsigned(kind)
+        carry = (lambda *values: function(*values) >> bits & 1) if modifiers[0] == "cc" else None
+        return Operation(kind, (source, source), function, carry=carry, takes_carry=takes_carry)
 
     return build
 
@@ -98,10 +129,35 @@ def _mul(modifiers: tuple[str, ...], kind: str) -> Operation | None:
 
 def _mad(modifiers: tuple[str, ...], kind: str) -> Operation | None:
     half = _halves(kind, modifiers[0])
-    if half is None or len(modifiers) != 2:
+    if modifiers[1:2] == ("cc",):
+        return _mad_with_carry(modifiers, kind, takes_carry=False)
+    if half is None or modifiers[1:] not in ((kind,), ("sat", kind)):
         return None
     result, shift = half
+    if "sat" in modifiers:
+        if modifiers != ("hi", "sat", "s32"):
+            return None
+        return Operation(result, (kind,) * 3, lambda a, b, c: saturate(((a * b) >> shift) + c, kind))
     return Operation(result, (kind, kind, result), lambda a, b, c: ((a * b) >> shift) + c)
+
+
+def _madc(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    return _mad_with_carry(modifiers, kind, takes_carry=True)
+
+
+def _mad_with_carry(modifiers: tuple[str, ...], kind: str, *, takes_carry: bool) -> Operation | None:
+    """mad.{lo,hi}.cc, madc.{lo,hi}[.cc]: the carry is that of adding c to the half product."""
+    part, *rest = modifiers
+    if part not in ("lo", "hi") or rest not in (["cc", kind], [kind]) or TYPE_BITS[kind] < 32:
+        return None
+    bits = TYPE_BITS[kind]
+    shift = bits if part == "hi" else 0
+
+    def evaluate(a: int, b: int, c: int, carry: int = 0) -> int:
+        return ((a * b) >> shift & ((1 << bits) - 1)) + c + carry
+
+    carry = (lambda *values: evaluate(*values) >> bits) if "cc" in rest else None
+    return Operation(kind, (kind, kind, unsigned(kind)), evaluate, carry=carry, takes_carry=takes_carry)
 
 
 def _mul24_product(a: int, b: int, kind: str, part: str) -> int:
@@ -119,6 +175,10 @@ def _mul24(modifiers: tuple[str, ...], kind: str) -> Operation | None:
 
 
 def _mad24(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    if modifiers == ("hi", "sat", "s32"):
+        return Operation(
+            kind, (kind,) * 3, lambda a, b, c: saturate(_mul24_product(a, b, kind, "hi") + c, kind)
+        )
     if modifiers[0] not in ("lo", "hi") or len(modifiers) != 2:
         return None
     return Operation(kind, (kind,) * 3, lambda a, b, c: _mul24_product(a, b, kind, modifiers[0]) + c)
@@ -139,6 +199,34 @@ def remainder(a: int, b: int) -> int:
 
 def _sad(modifiers: tuple[str, ...], kind: str) -> Operation | None:
     return Operation(kind, (kind, kind, unsigned(kind)), lambda a, b, c: c + abs(a - b))
+
+
+def _dot(widths: tuple[int, int], part: int = 0) -> "Builder":
+    """dp4a, dp2a: the products of the parts of a (of `widths[0]` bits) and b (`widths[1]`), summed with c.
+
+    dp2a.hi takes b's upper `part`.
+    """
+
+    def build(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+        if len(modifiers) != 2 or not set(modifiers) <= {"u32", "s32"}:
+            return None
+        types = tuple(f"{word[0]}{bits}" for word, bits in zip(modifiers, widths, strict=True))
+
+        def evaluate(a: int, b: int, c: int) -> int:
+            for i in range(32 // widths[0]):
+                c += wrap(a >> (i * widths[0]), types[0]) * wrap(b >> (part + i * widths[1]), types[1])
+            return c
+
+        result = "s32" if "s32" in modifiers else "u32"
+        return Operation(result, ("u32", "u32", result), evaluate)
+
+    return build
+
+
+def _dp2a(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    if modifiers[0] not in ("lo", "hi"):
+        return None
+    return _dot((16, 8), 16 if modifiers[0] == "hi" else 0)(modifiers[1:], kind)
 
 
 # Bits.
@@ -330,9 +418,7 @@ def _cvt(modifiers: tuple[str, ...], kind: str) -> Operation | None:
     to = types[0]
     if "sat" not in modifiers:
         return Operation(to, (kind,), lambda a: a)
-    bits, signed = TYPE_BITS[to], to[0] == "s"
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    return Operation(to, (kind,), lambda a: max(low, min(high, a)))
+    return Operation(to, (kind,), lambda a: saturate(a, to))
 
 
 def _mov(modifiers: tuple[str, ...], kind: str) -> Operation | None:
@@ -344,8 +430,13 @@ Builder = Callable[[tuple[str, ...], str], Operation | None]
 BUILDERS: dict[str, Builder] = {
     "add": _saturating(lambda a, b: a + b),
     "sub": _saturating(lambda a, b: a - b),
+    "addc": _carrying(lambda a, b, carry: a + b + carry, takes_carry=True),
+    "subc": _carrying(lambda a, b, borrow: a - b - borrow, takes_carry=True),
     "mul": _mul,
     "mad": _mad,
+    "madc": _madc,
+    "dp4a": _dot((8, 8)),
+    "dp2a": _dp2a,
     "mul24": _mul24,
     "mad24": _mad24,
     "sad": _sad,
@@ -379,3 +470,15 @@ BUILDERS: dict[str, Builder] = {
     "mov": _mov,
 }
 """Opcode -> what makes its Operation."""
+
+ATOMICS: dict[str, Function] = {
+    "add": lambda old, b: old + b,
+    "min": min,
+    "max": max,
+    "exch": lambda old, b: b,
+    "cas": lambda old, b, c: c if old == b else old,
+    "inc": lambda old, b: 0 if old >= b else old + 1,
+    "dec": lambda old, b: b if old == 0 or old > b else old - 1,
+    **BOOLEANS,
+}
+"""atom, red and redux: the new value, from the old one and the operands."""
