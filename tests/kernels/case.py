@@ -55,7 +55,8 @@ class KernelCase:
 
 def array(name: str, values: object, element: str | None = None) -> ArrayArgument:
     """An array of `element`s; without one, u32 for a numpy array of that type and else i32."""
-    numbers = np.asarray(values)
+    numbers = values if isinstance(values, np.ndarray) else big(values)
+    assert numbers.dtype.kind in "iuO", numbers.dtype
     chosen = element or ("u32" if numbers.dtype == np.uint32 else "i32")
     return ArrayArgument(name, tuple(int(value) for value in numbers.ravel()), chosen)
 
@@ -65,14 +66,22 @@ def zeros(name: str, count: int, element: str = "i32") -> ArrayArgument:
 
 
 def launch_case(
-    grid: Extents, block: Extents, arguments: tuple[Argument, ...], **changed: object
+    grid: Extents,
+    block: Extents,
+    arguments: tuple[Argument, ...],
+    *,
+    dynamic_shared: int = 0,
+    **changed: object,
 ) -> LaunchCase:
-    """A launch with the arrays it changes, as anything numpy reads; wrapped to the array's element type."""
+    """A launch with the arrays it changes, as anything numpy reads; wrapped to the array's element type.
+
+    `dynamic_shared` is in bytes.
+    """
     elements = {
         argument.name: argument.element for argument in arguments if isinstance(argument, ArrayArgument)
     }
     wrapped = {name: wrap(values, elements[name]) for name, values in changed.items()}
-    return LaunchCase(Launch(grid, block, arguments), wrapped)
+    return LaunchCase(Launch(grid, block, arguments, dynamic_shared), wrapped)
 
 
 def wrap(values: object, element: str) -> list[int]:

@@ -269,7 +269,7 @@ def mandelbrot(spec: MachineSpec) -> tuple[LaunchCase, ...]:
         return launch_case(line(height), line(width), arguments, counts=counts)
 
     return (
-        case(4, 2, -2 * one, one // 2, one, 6),
+        case(4, 1, -2 * one, one // 2, one, 6),
         case(8, 5, -2 * one, one, one // 2, 20),
         case(3, 3, -one, one // 8, one // 16, 30),
         case(2, 1, 8 * one, 8 * one, -8 * one, 3),
