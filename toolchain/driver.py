@@ -19,7 +19,7 @@ from toolchain.forms import FORMS, Form, form_of, read_form
 from toolchain.machine_spec import CLASSIC, MachineSpec
 from toolchain.mir import emit_rom, lower_ptx, pipeline
 from toolchain.mir.rom import RomImage
-from toolchain.ptx_frontend import cuda, interpreter, parser, support
+from toolchain.ptx_frontend import cuda, inline_calls, parser, select_entry, support
 from toolchain.ptx_frontend.ast import Module
 
 
@@ -53,10 +53,17 @@ def _parse(text: str, options: Options) -> Module:
 
 
 def _select_entry(module: Module, options: Options) -> Module:
-    """The module with one kernel; refuses what the machine has no instructions for."""
-    kernel = interpreter.find_entry(module, options.entry)
-    support.check_supported(kernel, module.address_size)
-    return replace(module, functions=(kernel,))
+    return select_entry.run(module, options.entry)
+
+
+def _inline_calls(module: Module, options: Options) -> Module:
+    return inline_calls.run(module)
+
+
+def _check_supported(module: Module, options: Options) -> Module:
+    """Refuses what the machine has no instructions for."""
+    support.check_supported(module.entries[0], module.address_size)
+    return module
 
 
 def _lower(module: Module, options: Options) -> Any:
@@ -70,7 +77,9 @@ def _mir(run: Callable[[Any, MachineSpec], Any]) -> Callable[[Any, Options], Any
 PIPELINE = (
     Pass("frontend", "cuda", "ptx", _frontend),
     Pass("parse", "ptx", "ast", _parse),
-    Pass("select-entry", "ast", "ast", _select_entry),
+    Pass(select_entry.PASS_NAME, "ast", "ast", _select_entry),
+    Pass(inline_calls.PASS_NAME, "ast", "ast", _inline_calls),
+    Pass("check-supported", "ast", "ast", _check_supported),
     Pass(lower_ptx.PASS_NAME, "ast", "mir", _lower),
     *(Pass(name, "mir", "mir", _mir(run)) for name, run in pipeline.PASSES),  # listed in mir/pipeline.py
     Pass("schedule", "mir", "rom", _mir(emit_rom.compile_mir)),

@@ -8,11 +8,13 @@ The grammar of the IR (a field's name before the colon, `*` repeats, `?` may be 
                     dimensions: int*, initialiser: (int | str)*, external: bool)
     Function     = (name: str, is_entry: bool, parameters: Parameter*, results: Parameter*,
                     registers: RegisterDeclaration*, variables: Variable*, tables: BranchTable*,
-                    body: (Label | Instruction)*, is_declaration: bool, performance: (str, int*)*)
-    Parameter    = (name: str, type: str, align: int, size: int?, pointer: PointerAttributes?)
+                    prototypes: Prototype*, body: (Label | Instruction)*, is_declaration: bool,
+                    performance: (str, int*)*)
+    Parameter    = (name: str, type: str, align: int, size: int?, pointer: PointerAttributes?, space: param|reg)
     PointerAttributes   = (space: str, align: int)
     RegisterDeclaration = (name: str, type: str)
     BranchTable  = (name: str, labels: str*)
+    Prototype    = (name: str, text: str)
     Label        = (name: str)
     Instruction  = (opcode: str, modifiers: str*, operands: Operand*, guard: Guard?,
                     location: SourceLocation, source: SourceLocation?)
@@ -26,7 +28,9 @@ Notes for readers of the tree:
 - `ld.global.b32 %r1, [%rd1+4]` is Instruction("ld", ("global", "b32"), (Register("%r1"),
   Address(Register("%rd1"), 4))). The opcode is the text before the first dot.
 - Names keep their `%`. Every register of a function has its own name: the parser flattens nested scopes and
-  renames a shadowing register or label (`%r1` of an inner scope becomes `%r1$1`).
+  renames a shadowing register or label (`%r1` of an inner scope becomes `%r1$1`). A vector register is its
+  elements: `.reg .v2 .b32 %v` declares `%v$x` and `%v$y`, and `%v` as an operand is `{%v$x, %v$y}`.
+- An `.alias` is the function it stands for, wherever it is named.
 - A SpecialRegister's name is what is printed: `%tid.x`, `%laneid`, `WARP_SZ`.
 - `r|p` destinations are Pair, `!p` operands Negated, `{a, b}` Vector, a call's `(a, b)` Group.
 - Immediate values are Python integers as written: `-1640531527` stays negative; an instruction's type says
@@ -190,6 +194,13 @@ class Parameter:
     align: int = 0
     size: int | None = None
     pointer: PointerAttributes | None = None
+    space: str = "param"
+    """`param`, or `reg`: a device function's parameter that is passed in a register."""
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the parameter takes."""
+        return TYPE_BITS[self.type] // 8 * (1 if self.size is None else self.size)
 
 
 @dataclass(frozen=True)
@@ -215,6 +226,11 @@ class Variable:
             count *= extent
         return count
 
+    @property
+    def bytes(self) -> int:
+        """How many bytes the variable takes."""
+        return TYPE_BITS[self.type] // 8 * self.elements
+
 
 @dataclass(frozen=True)
 class BranchTable:
@@ -222,6 +238,14 @@ class BranchTable:
 
     name: str
     labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """`name: .callprototype ...` or `.calltargets ...`: what an indirect call may reach, kept as text."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -238,6 +262,7 @@ class Function:
     registers: tuple[RegisterDeclaration, ...] = ()
     variables: tuple[Variable, ...] = ()
     tables: tuple[BranchTable, ...] = ()
+    prototypes: tuple[Prototype, ...] = ()
     body: tuple[Label | Instruction, ...] = ()
     is_declaration: bool = False
     performance: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -248,8 +273,9 @@ class Function:
         return (item for item in self.body if isinstance(item, Instruction))
 
     def register_types(self) -> dict[str, str]:
-        """Register name -> type."""
-        return {register.name: register.type for register in self.registers}
+        """Register name -> type, parameters that are registers among them."""
+        parameters = (p for p in (*self.results, *self.parameters) if p.space == "reg")
+        return {register.name: register.type for register in (*parameters, *self.registers)}
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,20 @@ from toolchain.ptx_frontend.ast import (
     Variable,
     Vector,
 )
-from toolchain.ptx_frontend.scopes import FileIndex, Line, Registers, Scope, Statement, Table, flatten
+from toolchain.ptx_frontend.scopes import (
+    FileIndex,
+    Line,
+    Registers,
+    Scope,
+    Signature,
+    Statement,
+    Table,
+    flatten,
+)
 
 Node = Tree | Token | None
+
+ATTRIBUTES = ("alignment", "word", "unused")
 
 
 def integer(token: Token | str) -> int:
@@ -51,13 +62,16 @@ class TreeBuilder:
         self.variables: list[Variable] = []
         self.files: FileIndex = {}
         self.functions: list[tuple[Function, Scope]] = []
+        self.aliases: dict[str, str] = {}
 
     def module(self, tree: Tree) -> Module:
         """The Module of a whole parse tree."""
         for item in tree.children:
             self._item(item)
         functions = tuple(
-            flatten(function, scope, self.files, self.file) for function, scope in self.functions
+            flatten(function, scope, self.files, self.file, self.aliases)
+            for function, scope in self.functions
+            if function.name not in self.aliases
         )
         return Module(
             self.version, self.targets, self.address_bits, tuple(self.variables), functions, self.file
@@ -82,6 +96,8 @@ class TreeBuilder:
                 self.address_bits = integer(children[0]) if str(children[0]).isdigit() else 64
             case "file":
                 self._file(node)
+            case "alias":
+                self.aliases[str(children[0])] = str(children[1])
             case "module_variable":
                 external = any(child == ".extern" for child in children)
                 self.variables += self._variables(children[-1], external)
@@ -120,17 +136,18 @@ class TreeBuilder:
         self.functions.append((function, scope))
 
     def _parameter(self, node: Tree) -> Parameter:
-        position = next(
-            i for i, child in enumerate(node.children) if isinstance(child, Token) and child.type == "NAME"
-        )
-        words, align = self._attributes(node.children[:position])
-        sizes = [self._dimension(child) for child in node.children[position + 1 :]]
+        passed, *children = node.children
+        position = next(i for i, child in enumerate(children) if isinstance(child, Token))
+        words, align = self._attributes(children[:position])
+        sizes = [self._dimension(child) for child in children[position + 1 :]]
         pointer = None
         if "ptr" in words:
             at = words.index("ptr")
             space = words[at + 1] if at + 1 < len(words) else ""
             words, pointer, align = words[:at], PointerAttributes(space, align), 0
-        return Parameter(str(node.children[position]), words[-1], align, sizes[0] if sizes else None, pointer)
+        return Parameter(
+            str(children[position]), words[-1], align, sizes[0] if sizes else None, pointer, str(passed)[1:]
+        )
 
     def _attributes(self, nodes: list) -> tuple[list[str], int]:
         """The `.word`s among attributes, without their dot, and the alignment (0 if none)."""
@@ -138,7 +155,7 @@ class TreeBuilder:
         for node in nodes:
             if node.data == "alignment":
                 align = integer(node.children[0])
-            else:
+            elif node.data == "word":
                 words.append(str(node.children[0])[1:])
         return words, align
 
@@ -152,7 +169,7 @@ class TreeBuilder:
         children: list[Any] = node.children
         if isinstance(children[0], Token):
             space, children = str(children[0])[1:], children[1:]
-        attributes = [child for child in children if child.data in ("alignment", "word")]
+        attributes = [child for child in children if child.data in ATTRIBUTES]
         words, align = self._attributes(attributes)
         vector = tuple(int(word[1:]) for word in words[:-1] if word in ("v2", "v4", "v8"))
         result = []
@@ -179,10 +196,16 @@ class TreeBuilder:
             case "integer":
                 return [self._integer(node)]
             case "initial_symbol" | "initial_generic":
-                base, offset = node.children[-2:]
-                return [str(base) if offset is None else f"{base}+{offset}"]
+                names = [child for child in node.children if isinstance(child, Token)]
+                offset = sum(self._offset(child) for child in node.children if isinstance(child, Tree))
+                return [f"{names[-1]}+{offset}" if offset else str(names[-1])]
             case _:
                 raise self.error(f"variable '{name}' is initialised with something other than integers", name)
+
+    def _offset(self, node: Tree) -> int:
+        """`+4` or `-4` after a symbol."""
+        value = self._integer(node.children[0])
+        return -value if node.data == "backward" else value
 
     # Statements.
 
@@ -208,6 +231,8 @@ class TreeBuilder:
                 return list(self._variables(node, space="param"))
             case "branch_targets":
                 return [Table(tuple(str(child) for child in children))]
+            case "prototype":
+                return [Signature(" ".join(str(children[0]).split()))]
             case "file":
                 self._file(node)
         return []
@@ -219,7 +244,7 @@ class TreeBuilder:
         return Line(integer(tokens[0]), integer(tokens[1]), integer(tokens[2]), caller)
 
     def _registers(self, node: Tree) -> Registers:
-        words, _ = self._attributes([child for child in node.children if child.data in ("alignment", "word")])
+        words, _ = self._attributes([child for child in node.children if child.data in ATTRIBUTES])
         names: list[str] = []
         for child in node.children:
             if child.data != "register":
@@ -227,7 +252,8 @@ class TreeBuilder:
             parts: list[Any] = child.children
             name, count = parts
             names += [str(name)] if count is None else [f"{name}{i}" for i in range(integer(count))]
-        return Registers(words[-1], tuple(names))
+        vectors = [int(word[1:]) for word in words[:-1] if word in ("v2", "v4")]
+        return Registers(words[-1], tuple(names), vectors[0] if vectors else 0)
 
     def _instruction(self, children: list) -> Instruction:
         guard = None

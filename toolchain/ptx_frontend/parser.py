@@ -26,6 +26,7 @@ EXPECTED = {
     "SPACE": "a state space",
     "LINKAGE": "a linkage directive",
     "PROTOTYPE": "a prototype",
+    "PASSED": "'.param' or '.reg'",
     "BANG": "'!'",
     "SEMICOLON": "';'",
     "COMMA": "','",

@@ -24,7 +24,10 @@ from toolchain.ptx_frontend.ast import (
 def print_ptx(module: Module) -> str:
     """The PTX text of a module, source lines as `.loc`."""
     files: dict[str, int] = {}
-    body = [line for function in module.functions for line in _function(function, files)]
+    defined = {function.name for function in module.functions if not function.is_declaration}
+    body = [
+        line for function in module.functions for line in _function(function, files, function.name in defined)
+    ]
     lines = [f".version {module.version}"] if module.version else []
     lines += [f".target {', '.join(module.target)}"] if module.target else []
     lines.append(f".address_size {module.address_size}")
@@ -33,10 +36,8 @@ def print_ptx(module: Module) -> str:
     return "\n".join(lines + body) + "\n"
 
 
-def _function(function: Function, files: dict[str, int]) -> list[str]:
-    kind = ".visible .entry" if function.is_entry else ".visible .func"
-    if function.is_declaration:
-        kind = ".extern .func"
+def _function(function: Function, files: dict[str, int], defined: bool) -> list[str]:
+    kind = f"{'.visible' if defined else '.extern'} {'.entry' if function.is_entry else '.func'}"
     results = f" ({', '.join(map(_parameter, function.results))})" if function.results else ""
     head = f"\n{kind}{results} {function.name}("
     if function.parameters:
@@ -48,6 +49,7 @@ def _function(function: Function, files: dict[str, int]) -> list[str]:
     lines += [f"\t{line}" for line in _registers(function)]
     lines += [f"\t{_variable(variable)}" for variable in function.variables]
     lines += [f"{table.name}: .branchtargets {', '.join(table.labels)};" for table in function.tables]
+    lines += [f"{prototype.name}: {prototype.text};" for prototype in function.prototypes]
     source = None
     for item in function.body:
         if isinstance(item, Label):
@@ -82,7 +84,7 @@ def _registers(function: Function) -> list[str]:
 
 
 def _parameter(parameter: Parameter) -> str:
-    text = ".param"
+    text = f".{parameter.space}"
     if parameter.pointer is None and parameter.align:
         text += f" .align {parameter.align}"
     text += f" .{parameter.type}"

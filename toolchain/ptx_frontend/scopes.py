@@ -20,6 +20,7 @@ from toolchain.ptx_frontend.ast import (
     Negated,
     Operand,
     Pair,
+    Prototype,
     Register,
     RegisterDeclaration,
     SpecialRegister,
@@ -64,6 +65,8 @@ class Registers:
 
     type: str
     names: tuple[str, ...]
+    vector: int = 0
+    """Elements of a vector register; 0 for a scalar."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,14 @@ class Table:
     labels: tuple[str, ...]
 
 
-Statement = Instruction | Label | Line | Registers | Table | Variable | list
+@dataclass(frozen=True)
+class Signature:
+    """`.callprototype ...` or `.calltargets ...`; the label before it is its name."""
+
+    text: str
+
+
+Statement = Instruction | Label | Line | Registers | Table | Signature | Variable | list
 Scope = list[Statement]
 
 
@@ -86,6 +96,7 @@ class _Flat:
     registers: list[RegisterDeclaration] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     tables: list[BranchTable] = field(default_factory=list)
+    prototypes: list[Prototype] = field(default_factory=list)
     body: list[Label | Instruction] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     source: SourceLocation | None = None
@@ -102,19 +113,30 @@ class _Flat:
 
 
 Names = dict[str, Operand]
-"""What a name means in a scope: a Register or Symbol with its flat name."""
+"""What a name means in a scope: a Register or Symbol with its flat name, or the Vector of a vector register."""
+
+COMPONENTS = ("xyzw", "rgba")
+"""The elements of a vector register, in either spelling."""
 
 
-def flatten(function: Function, scope: Scope, files: FileIndex, file: str) -> Function:
-    """`function` with the body that `scope` says, flat and resolved."""
+def flatten(
+    function: Function, scope: Scope, files: FileIndex, file: str, aliases: dict[str, str]
+) -> Function:
+    """`function` with the body that `scope` says, flat and resolved. `aliases` are other names of functions."""
     flat = _Flat(files, file)
-    flat.taken |= {parameter.name for parameter in (*function.parameters, *function.results)}
-    _flatten_scope(flat, scope, {})
+    parameters = (*function.parameters, *function.results)
+    flat.taken |= {parameter.name for parameter in parameters}
+    names: Names = {alias: Symbol(name) for alias, name in aliases.items()}
+    names |= {
+        parameter.name: Register(parameter.name) for parameter in parameters if parameter.space == "reg"
+    }
+    _flatten_scope(flat, scope, names)
     return replace(
         function,
         registers=tuple(flat.registers),
         variables=tuple(flat.variables),
         tables=tuple(flat.tables),
+        prototypes=tuple(flat.prototypes),
         body=tuple(flat.body),
     )
 
@@ -126,6 +148,10 @@ def _flatten_scope(flat: _Flat, scope: Scope, outer: Names) -> None:
         if name in declared:
             raise CompileError(f"'{name}' is declared twice in one scope", SourceLocation(flat.file, 0))
         declared.add(name)
+        if kind.isdigit():
+            elements = [Register(flat.unique(f"{name}${axis}")) for axis in "xyzw"[: int(kind)]]
+            names[name] = Vector(tuple(elements))
+            continue
         flat_name = flat.unique(name)
         names[name] = Register(flat_name) if kind == "register" else Symbol(flat_name)
     for position, statement in enumerate(scope):
@@ -135,17 +161,24 @@ def _flatten_scope(flat: _Flat, scope: Scope, outer: Names) -> None:
             flat.source = _source(flat, statement)
         elif isinstance(statement, Label):
             follows = scope[position + 1] if position + 1 < len(scope) else None
-            if not isinstance(follows, Table):
+            if not isinstance(follows, Table | Signature):
                 flat.body.append(Label(_flat_name(names, statement.name)))
-        elif isinstance(statement, Table):
+        elif isinstance(statement, Table | Signature):
             label = scope[position - 1] if position else None
             if not isinstance(label, Label):
-                raise CompileError("a .branchtargets needs a label before it", SourceLocation(flat.file, 0))
-            targets = tuple(_flat_name(names, target) for target in statement.labels)
-            flat.tables.append(BranchTable(_flat_name(names, label.name), targets))
+                what = ".branchtargets" if isinstance(statement, Table) else statement.text.split()[0]
+                raise CompileError(f"a {what} needs a label before it", SourceLocation(flat.file, 0))
+            name = _flat_name(names, label.name)
+            if isinstance(statement, Signature):
+                flat.prototypes.append(Prototype(name, statement.text))
+            else:
+                targets = tuple(_flat_name(names, target) for target in statement.labels)
+                flat.tables.append(BranchTable(name, targets))
         elif isinstance(statement, Registers):
             flat.registers += [
-                RegisterDeclaration(_flat_name(names, name), statement.type) for name in statement.names
+                RegisterDeclaration(register, statement.type)
+                for name in statement.names
+                for register in _register_names(names[name])
             ]
         elif isinstance(statement, Variable):
             flat.variables.append(replace(statement, name=_flat_name(names, statement.name)))
@@ -154,10 +187,13 @@ def _flatten_scope(flat: _Flat, scope: Scope, outer: Names) -> None:
 
 
 def _declarations(scope: Scope) -> Iterator[tuple[str, str]]:
-    """The names a scope declares, its nested scopes left out."""
+    """The names a scope declares, its nested scopes left out, each with what it is: "register", "symbol", or how
+    many elements its vector register has.
+    """
     for statement in scope:
         if isinstance(statement, Registers):
-            yield from ((name, "register") for name in statement.names)
+            kind = str(statement.vector) if statement.vector else "register"
+            yield from ((name, kind) for name in statement.names)
         elif isinstance(statement, Variable | Label):
             yield statement.name, "symbol"
 
@@ -176,6 +212,11 @@ def _source(flat: _Flat, line: Line) -> SourceLocation | None:
     return SourceLocation(flat.files.get(line.file, f"file {line.file}"), line.line, line.column)
 
 
+def _register_names(declared: Operand) -> tuple[str, ...]:
+    elements = declared.elements if isinstance(declared, Vector) else (declared,)
+    return tuple(element.name for element in elements if isinstance(element, Register))
+
+
 def _flat_name(names: Names, name: str) -> str:
     known = names.get(name)
     return known.name if isinstance(known, Register | Symbol) else name
@@ -185,21 +226,30 @@ def _resolve_instruction(flat: _Flat, instruction: Instruction, names: Names) ->
     guard = instruction.guard
     if guard is not None:
         guard = Guard(_flat_name(names, guard.register), guard.negated)
-    operands = tuple(_resolve(operand, names) for operand in instruction.operands)
+    try:
+        operands = tuple(_resolve(operand, names) for operand in instruction.operands)
+    except ValueError as error:
+        raise CompileError(str(error), instruction.location) from None
     return replace(instruction, operands=operands, guard=guard, source=flat.source)
 
 
 def _resolve(operand: Operand, names: Names) -> Operand:
     match operand:
         case Symbol(name, offset):
-            known = names.get(name)
-            if isinstance(known, Register):
-                return known
+            known = names.get(name, operand)
+            if isinstance(known, Symbol) and name in SPECIAL_REGISTERS:
+                known = SpecialRegister(name)
+            elif isinstance(known, Symbol) and name not in names and name.startswith("%"):
+                known = Register(name)
             if isinstance(known, Symbol):
                 return replace(known, offset=offset)
-            if name in SPECIAL_REGISTERS:
-                return SpecialRegister(name)
-            return Register(name) if name.startswith("%") else operand
+            if offset:
+                raise ValueError(f"'{name}' has an offset outside an address; add it with an instruction")
+            return known
+        case SpecialRegister(name):
+            base, _, component = name.partition(".")
+            known = names.get(base)
+            return _component(known, name, component) if isinstance(known, Vector) else operand
         case Address(Symbol() as base, offset):
             resolved = _resolve(base, names)
             return Address(resolved if isinstance(resolved, Register | Symbol) else base, offset)
@@ -212,3 +262,11 @@ def _resolve(operand: Operand, names: Names) -> Operand:
         case Group(elements):
             return Group(tuple(_resolve(element, names) for element in elements))
     return operand
+
+
+def _component(vector: Vector, name: str, component: str) -> Operand:
+    """One element of a vector register, `%v.x` or `%v.r`. Raises ValueError where it has none of this name."""
+    for spelling in COMPONENTS:
+        if len(component) == 1 and 0 <= spelling.find(component) < len(vector.elements):
+            return vector.elements[spelling.index(component)]
+    raise ValueError(f"'{name}' is no element of a vector register")
