@@ -155,7 +155,7 @@ class Instruction:
         reads = tuple(
             item for item in self.operands if isinstance(item, Register | Predicate) and item != TRUE
         )
-        return reads if self.predicate is None else (*reads, self.predicate)
+        return reads if self.predicate in (None, TRUE) else (*reads, self.predicate)
 
     @property
     def values(self) -> tuple[Value, ...]:

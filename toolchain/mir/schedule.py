@@ -203,11 +203,11 @@ class _Writer:
         )
 
     def alu(self, node: Node, ports: list[Register], immediates: list[LinkValue]) -> AluOp:
-        sources = [self.operand(arg, ports, immediates) for arg in node.args]
+        sources = [*(self.operand(arg, ports, immediates) for arg in node.args), NOTHING, NOTHING]
         return AluOp(
             Op.ADD if node.op is MirOp.MOV else Op(node.op),
             sources[0],
-            sources[1] if len(sources) > 1 else NOTHING,
+            sources[1],
             TRUE if node.predicate is None else self.flag(node.predicate),
             node.table,
             node.offset,
