@@ -172,7 +172,7 @@ def matmul3x3(spec: MachineSpec) -> tuple[LaunchCase, ...]:
 
 
 def prefix_sum(spec: MachineSpec) -> tuple[LaunchCase, ...]:
-    """As many threads as a warp has lanes: the lanes of one warp run in step."""
+    """As many threads as a warp has lanes."""
     inputs = (np.arange(1, spec.lanes + 1), np.resize(EDGES[1:], spec.lanes), np.full(spec.lanes, INT_MIN))
     return tuple(
         launch_case(ONE, line(spec.lanes), (array("x", values),), x=np.cumsum(big(values)))
