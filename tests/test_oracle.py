@@ -47,10 +47,10 @@ def test_kernel(case: KernelCase, program: HostProgram) -> None:
 def run(
     folder: Path, text: str, threads: int, *arguments: Argument, lanes: int = 4, blocks: int = 1
 ) -> Arrays:
-    """The arrays after a launch of the kernel `k` with this text."""
+    """The arrays after a launch of the kernel `k` with this text and a word of dynamic shared memory."""
     source = folder / "k.cu"
     source.write_text(text)
-    launch = launch_case(line(blocks), line(threads), arguments).launch
+    launch = launch_case(line(blocks), line(threads), arguments, dynamic_shared=4).launch
     return run_oracle(source, "k", launch, lanes)
 
 
@@ -120,6 +120,7 @@ def test_shared_memory_is_forgotten_between_blocks(tmp_path: Path) -> None:
             __shared__ int fixed;
             out[blockIdx.x] = (fixed == 7) + (dynamic[0] == 8);
             fixed = 7;
+            dynamic[0] = 8;
         }"""
     assert run(tmp_path, text, 1, zeros("out", 2), blocks=2)["out"] == [0, 0]
 
@@ -128,6 +129,7 @@ FAULTS = {
     "if (i == 0) __syncthreads(); else __syncwarp();": "deadlock.*thread 0 waits in __syncthreads",
     "if (i == 0) __syncthreads(); else __ballot_sync(15, 1);": "thread 1 waits in __ballot_sync of lanes 0xf",
     "out[2] = 1;": "a store outside array 0",
+    "extern __shared__ int words[]; words[i] = i;": "a store past the dynamic shared memory",
     "out[i] = 7 / out[i];": "division by zero",
     "while (true) atomicAdd(out, 1);": "did not end",
     "*(volatile int *)4 = 1;": "crashed",

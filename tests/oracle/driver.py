@@ -133,8 +133,7 @@ def host_text(text: str) -> str:
 
 def launch_line(kernel: int, launch: Launch, lanes: int) -> str:
     """A launch as qgpu::serve reads it."""
-    dynamic = getattr(launch, "shared_bytes", 0)
-    numbers = (kernel, lanes, *launch.grid, *launch.block, dynamic)
+    numbers = (kernel, lanes, *launch.grid, *launch.block, launch.dynamic_shared)
     return " ".join([*map(str, numbers), *map(argument_text, launch.arguments)])
 
 
