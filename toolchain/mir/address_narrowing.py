@@ -95,7 +95,7 @@ class _Narrowing:
         return isinstance(item.dest, Register) and (item.dest in self.addresses or item.dest in only)
 
     def _has_quarter(self, item: Instruction, words: set[Register]) -> bool:
-        a, b = (*item.operands, item.operands[0])[:2]
+        a, b = (*item.operands, ZERO, ZERO)[:2]
         match item.op:
             case MirOp.MOV:
                 return self._is_multiple(a, words)
@@ -184,7 +184,7 @@ class _Narrowing:
     def _quarter(self, item: Instruction, twin: Register) -> list[Instruction]:
         """The twin's definition; it comes before `item`, so that `p = add p, 4` still reads the old p."""
         assert isinstance(item.dest, Register)
-        a, b = (*item.operands, item.operands[0])[:2]
+        a, b = (*item.operands, ZERO, ZERO)[:2]
         assert is_value(a) and is_value(b)
         if item.op is Op.SHL:
             assert isinstance(b, LinkValue)

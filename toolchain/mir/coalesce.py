@@ -38,6 +38,8 @@ def _block(block: Block, after: liveness.Names) -> Block:
 
 def copied(item: Instruction) -> tuple[Name, Name] | None:
     """(copy, original) if the instruction is a copy of a register or predicate."""
+    if not item.operands:
+        return None
     first = item.operands[0]
     is_copy = item.op is MirOp.MOV or (
         item.op is MirOp.PLOP and item.table == 0xC and item.operands[1] == TRUE and first != TRUE

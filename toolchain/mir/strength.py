@@ -35,12 +35,12 @@ def _block(block: Block, fresh: FreshNames) -> Block:
 
 def _product(item: Instruction, fresh: FreshNames) -> list[Instruction] | None:
     """`x << 1` is `x + x`, and `x * 3` is `(x + x) + x`."""
-    if isinstance(item.operands[0], LinkValue):
+    if item.op not in (Op.SHL, MulOp.LO) or isinstance(item.operands[0], LinkValue):
         return None
     x = item.operands[0]
     if item.op is Op.SHL and item.operands[1] == affine.constant(1):
         return [replace(item, op=Op.ADD, operands=(x, x))]
-    if item.op is not MulOp.LO or item.operands[1] != affine.constant(3) or item.dest is None:
+    if item.op is Op.SHL or item.operands[1] != affine.constant(3) or item.dest is None:
         return None
     double = Register(fresh.like(item.dest.name))
     return [
@@ -54,7 +54,7 @@ def _sum(item: Instruction, body: list[Instruction], fresh: FreshNames) -> list[
     if item.op is not Op.ADD or not isinstance(item.operands[1], LinkValue) or not body or item.dest is None:
         return None
     inner = body[-1]
-    s, x = (*inner.operands, ZERO)[:2]
+    s, x = (*inner.operands, ZERO, ZERO)[:2]
     if inner.op is not Op.ADD or inner.dest != item.operands[0] or inner.dest in inner.uses:
         return None
     if isinstance(s, LinkValue) or isinstance(x, LinkValue):
