@@ -286,7 +286,58 @@ def base64(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     return case(b"Man lanes"), case(b"\0\0\0\xff\xff\xff\xfb\xef\xbe\x00\x10\x83"), case(b"\xff\xff\xfe")
 
 
+def delta16(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(*values: int) -> LaunchCase:
+        difference = np.diff(values, prepend=0)
+        arguments = (array("in", values, "i16"), zeros("delta", len(values), "i16"))
+        arguments += (zeros("magnitude", len(values), "u16"),)
+        return launch_case(ONE, line(len(values)), arguments, delta=difference, magnitude=abs(difference))
+
+    return (
+        case(5, 3, -4, 10, 10),
+        case(-32768, 32767, -32768, -1, 0, 1, 255, 256),
+        case(32767),
+        case(-1, -32768),
+    )
+
+
+def morton(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(*points: tuple[int, int]) -> LaunchCase:
+        x, y = zip(*points, strict=True)
+        codes = [
+            int("".join(b + a for a, b in zip(f"{x:016b}", f"{y:016b}", strict=True)), 2) for x, y in points
+        ]
+        arguments = (array("x", x, "u16"), array("y", y, "u16"))
+        arguments += (zeros("code", len(x), "u32"), zeros("parity", len(x), "u32"))
+        parity = [(a.bit_count() + b.bit_count()) % 2 for a, b in points]
+        return launch_case(ONE, line(len(x)), arguments, code=codes, parity=parity)
+
+    return (
+        case((5, 9), (0, 1), (255, 0)),
+        case((65535, 65535), (65535, 0), (0, 32768), (0x5555, 0xAAAA)),
+        case((0x1234, 0xFEDC), (32768, 1)),
+    )
+
+
+def index24(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(width: int, *points: tuple[int, int]) -> LaunchCase:
+        x, y = zip(*points, strict=True)
+        index = [b * width + a for a, b in points]
+        assert all(-(1 << 23) <= value < 1 << 23 for value in (width, *y))
+        low = [at % (1 << 24) * 0x9E3779 % WORD for at in index]
+        high = [at % WORD * 0x85EBCA6B // WORD for at in index]
+        arguments = (array("x", x), array("y", y), ScalarArgument("width", width), zeros("index", len(x)))
+        arguments += (zeros("hash", len(x), "u32"),)
+        return launch_case(ONE, line(len(x)), arguments, index=index, hash=np.bitwise_xor(low, high))
+
+    return (
+        case(10, (3, 4), (0, 0), (9, 9)),
+        case(-(1 << 23), (0, -(1 << 23)), (-1, (1 << 23) - 1), (5, -1), (0, 1)),
+        case((1 << 23) - 1, (INT_MAX, -2), (1, -(1 << 23))),
+    )
+
+
 CASES = kernels(
     popcount_tricks, crc32_bitwise, crc32_table, fnv1a64, xorshift, string_search, uppercase, saxpy16,
-    byte_shuffle, bit_fields, rotate, vector_loads, blend_pixels, base64,
+    byte_shuffle, bit_fields, rotate, vector_loads, blend_pixels, base64, delta16, morton, index24,
 )  # fmt: skip

@@ -294,8 +294,82 @@ def max_subarray(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     )
 
 
+def limits64(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(limits: tuple[int, ...], *rows: tuple[int, ...]) -> LaunchCase:
+        below = [[v for v in row if v <= limit] for row, limit in zip(rows, limits, strict=True)]
+        length = len(rows[0])
+        arguments = (array("rows", rows, "i64"), array("limit", limits, "i64"))
+        arguments += (zeros("nearest", len(rows), "i64"), zeros("above", len(rows)))
+        return launch_case(
+            ONE,
+            line(len(rows)),
+            (*arguments, ScalarArgument("length", length)),
+            nearest=[max(kept, default=MIN64) for kept in below],
+            above=[length - len(kept) for kept in below],
+        )
+
+    top = -MIN64 - 1
+    return (
+        case((10, -(1 << 40)), (3, 12, 10), (-(1 << 41), -1, 5)),
+        case((MIN64, top, 1 << 32), (MIN64, -1), (top, MIN64), ((1 << 32) + 1, (1 << 32) - 1)),
+        case((-1,), (0, WORD - 1, top)),
+    )
+
+
+def shifts64(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(*pairs: tuple[int, int]) -> LaunchCase:
+        values, amounts = zip(*pairs, strict=True)
+        out = [(x << n, x >> n, (x - (x >> 63 << 64)) >> n) for x, n in pairs]
+        arguments = (
+            array("in", values, "u64"),
+            zeros("out", 3 * len(values), "u64"),
+            array("amount", amounts),
+        )
+        return launch_case(ONE, line(len(values)), arguments, out=out)
+
+    return (
+        case((0x123456789ABCDEF0, 4), (1 << 63, 40)),
+        case((TOP64, 0), (TOP64, 63), (1 << 63, 63), (1 << 63, 31)),
+        case((0xDEADBEEFCAFEF00D, 32), (0xDEADBEEFCAFEF00D, 33), (1, 32), (0x7FFFFFFF80000000, 31)),
+    )
+
+
+def product_high64(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(*pairs: tuple[int, int]) -> LaunchCase:
+        a, b = zip(*pairs, strict=True)
+        arguments = (array("a", a, "u64"), array("b", b, "u64"), zeros("out", len(a), "u64"))
+        return launch_case(ONE, line(len(a)), arguments, out=[x * y >> 64 for x, y in pairs])
+
+    return (
+        case((10**19, 10**19), (1 << 40, 1 << 40)),
+        case((TOP64, TOP64), (TOP64, 1), (1 << 63, 2), (TOP64, WORD)),
+        case((TOP, TOP), (WORD + 1, TOP64 - 1), (0, TOP64)),
+    )
+
+
+def matrix_power(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(exponent: int, *matrices: tuple[int, ...]) -> LaunchCase:
+        powers = []
+        for matrix in matrices:
+            power = big(np.eye(2, dtype=int))
+            for _ in range(exponent):
+                power = power @ big(matrix).reshape(2, 2)
+            powers.append(power)
+        arguments = (array("in", matrices, "u32"), zeros("out", 4 * len(matrices), "u32"))
+        return launch_case(
+            ONE, line(len(matrices)), (*arguments, ScalarArgument("exponent", exponent)), out=powers
+        )
+
+    return (
+        case(5, (1, 1, 1, 0), (2, 0, 0, 3)),
+        case(64, (1, 1, 1, 0), (TOP, 1, 0, TOP)),
+        case(0, (7, 7, 7, 7)),
+        case(7, (1 << 31, 3, 5, 65536), (0, TOP, 1, 0)),
+    )
+
+
 CASES = kernels(
     sieve, gcd_signed, modular_power, division_signed, division_unsigned, division64, division64_signed,
     divide_constants, square_root, josephus, permutations, fibonacci64, factorial64, splitmix64, add128,
-    determinant3, luhn, pascal, max_subarray,
+    determinant3, luhn, pascal, max_subarray, limits64, shifts64, product_high64, matrix_power,
 )  # fmt: skip

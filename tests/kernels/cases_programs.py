@@ -229,7 +229,16 @@ def queens(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     return case(4), case(5), case(2)
 
 
+def global_table(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(*items: int) -> LaunchCase:
+        due = [(40, -8, -2, 1000000, 25 - 255)[item] for item in items]
+        arguments = (array("item", items), zeros("out", len(items)), zeros("change", len(items)))
+        return launch_case(ONE, line(len(items)), arguments, out=due, change=np.diff(due, prepend=due[0]))
+
+    return case(0, 1, 2, 3, 4), case(4, 4), case(1, 0, 3, 1, 2, 2, 4, 0), case(2)
+
+
 CASES = kernels(
     binary_search, sort_local, digit_histogram, bytecode, noinline_call, inline_functions, grid3d, levenshtein,
-    knapsack, floyd_warshall, queens,
+    knapsack, floyd_warshall, queens, global_table,
 )  # fmt: skip

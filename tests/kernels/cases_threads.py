@@ -270,7 +270,43 @@ def popcount_atomic(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     )
 
 
+def agreement(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(values: np.ndarray) -> LaunchCase:
+        n = len(values)
+        same = int((values == values[0]).sum())
+        arguments = (array("in", values), zeros("agreed", n), zeros("like_first", n))
+        return launch_case(ONE, line(n), arguments, agreed=[n if same == n else 0] * n, like_first=[same] * n)
+
+    lanes = spec.lanes
+    return (
+        case(np.resize((4, 9), lanes)),
+        case(np.full(lanes, INT_MIN)),
+        case(np.resize(EDGES, lanes)),
+        case(np.asarray([7] * (lanes - 1) + [8])),
+    )
+
+
+def block_matching(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(row: tuple[int, ...], pattern: tuple[int, ...]) -> LaunchCase:
+        length, places = len(pattern), len(row) - len(pattern) + 1
+        sums = [
+            sum(abs(a - b) for a, b in zip(row[i : i + length], pattern, strict=True)) for i in range(places)
+        ]
+        arguments = (array("row", row), array("pattern", pattern), ScalarArgument("length", length))
+        arguments += (array("place", [99]), zeros("least", 1, "u32"))
+        assert max(sums) < WORD
+        return launch_case(ONE, line(places), arguments, place=[sums.index(min(sums))], least=[min(sums)])
+
+    return (
+        case((1, 9, 3, 7, 2, 8), (3, 6)),
+        case((INT_MAX, INT_MIN, 0, INT_MIN), (INT_MIN,)),
+        case((5,) * 8, (4,)),
+        case((-3, 255, -255, 0, 255, -250), (255, -255, 1)),
+    )
+
+
 CASES = kernels(
     bfs, run_length, ring_buffer, ticket_lock, compact_ballot, leader_add, atomics_minmax, atomics_bits,
     atomics_exchange, atomics_wrap, barrier_votes, match_groups, shuffle_modes, warp_votes, popcount_atomic,
+    agreement, block_matching,
 )  # fmt: skip
