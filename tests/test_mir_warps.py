@@ -11,8 +11,9 @@ from tests.random_mir import ProgramMaker, launch_for
 from toolchain.errors import CompileError, VerifyError
 from toolchain.launch import ArrayArgument, Launch
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
-from toolchain.mir import hyperblocks, pipeline, uniformity
+from toolchain.mir import hyperblocks, liveness, pipeline, uniformity
 from toolchain.mir.emit_rom import compile_mir
+from toolchain.mir.hyperblock import FreshNames, absorb
 from toolchain.mir.interpreter import MachineFault, run_launch
 from toolchain.mir.ir import Function, MirOp
 from toolchain.mir.isa import Op
@@ -407,3 +408,29 @@ def test_random_programs_keep_their_memory_through_all_passes(spec: MachineSpec,
         run_mir(layout(pipeline.optimise(function, spec)), spec, at).memory
         == run_mir(function, spec, at).memory
     )
+
+
+@pytest.mark.parametrize("line", ["sync.warp", "%y = shfl %x, 0", "%y = ballot true", "%y = add %x, 1"])
+def test_what_concerns_the_warp_is_not_copied(line: str) -> None:
+    """A copy would run apart from the original; plain arithmetic may be copied."""
+    body = f"""
+entry:
+    %p = set.eq %tid.x, 0
+    %x = ld.global [(param.0)>>2]
+    branch %p, one, two
+one:
+    %x = add %x, 5
+    jump join
+two:
+    %x = add %x, 6
+    jump join
+join:
+    {line}
+    jump exit
+"""
+    function = mir(body)
+    one, join = function.block("one"), function.block("join")
+    before = liveness.analyse(function).before
+    copied = absorb(one, join, before, FreshNames(set()), only=False)
+    assert (copied is not None) == ("add" in line)
+    assert absorb(one, join, before, FreshNames(set()), only=True) is not None

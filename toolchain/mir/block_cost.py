@@ -57,6 +57,8 @@ class _Segment:
             return item.predicate is None or self.ready.get(item.predicate, 0) <= STAGES
         if item.is_load and self.stored and self.stored_shared == item.is_shared:
             return False
+        if item.op is MirOp.SYNC:
+            return True
         if is_free(item):
             self._define(item, max((self.ready.get(name, 0) for name in item.uses), default=0), 0, 0)
             return True

@@ -9,8 +9,8 @@
 After a plain jump the successor is simply appended. S itself stays if it has other predecessors: that is tail
 duplication; where S is a loop it peels an iteration.
 
-Serial blocks stay as they are. A copy of warp operations or of a barrier would run apart from the original, so
-a block with one is only taken in by its one predecessor; and a ballot counts the active lanes and a barrier
+Serial blocks stay as they are. A copy of warp operations, a sync or a barrier would run apart from the original,
+so a block with one is only taken in by its one predecessor; and a ballot counts the active lanes and a barrier
 stops them all, so these two only after a jump.
 """
 
@@ -24,6 +24,7 @@ from toolchain.mir.ir import (
     Jump,
     MirOp,
     Operand,
+    Operation,
     Predicate,
     Register,
     Terminator,
@@ -58,7 +59,7 @@ def absorb(
     terminator = first.terminator
     if first.serial or second.serial or isinstance(terminator, Barrier):
         return None
-    if not only and (_has(second, *WARP_OPS) or isinstance(second.terminator, Barrier)):
+    if not only and (_has(second, *WARP_OPS, MirOp.SYNC) or isinstance(second.terminator, Barrier)):
         return None
     if isinstance(terminator, Jump):
         return Block(first.label, first.instructions + second.instructions, second.terminator)
@@ -75,7 +76,7 @@ def absorb(
     return Block(first.label, (*body, *merge.decision, *merge.selects()), decided)
 
 
-def _has(block: Block, *ops: Op) -> bool:
+def _has(block: Block, *ops: Operation) -> bool:
     return any(item.op in ops for item in block.instructions)
 
 
@@ -98,8 +99,7 @@ class _Merge:
                 result += self._guarded(item)
                 continue
             dest = item.dest
-            assert dest is not None
-            if dest in self.other or dest == self.predicate:
+            if dest is not None and (dest in self.other or dest == self.predicate):
                 if dest not in self.renamed:
                     self.renamed[dest] = type(dest)(self.fresh.like(dest.name))
                 item = replace(item, dest=self.renamed[dest])

@@ -26,6 +26,7 @@ One line of text for each shape of instruction:
     %d = ld.shared [%a + 3]
     st.global [%a + 3], %b if not %q    the guard is optional; `not` only with a guard
     st.shared [%a + 3], %b
+    sync.warp                           lanes that run this together see each other's stores: no copies of it
     branch %q, TAKEN, OTHERWISE         a target is a label, or `exit`: the lane is done
     jump TARGET
     barrier TARGET                      the warp waits until all others have reached a barrier, then goes on
@@ -66,6 +67,7 @@ class MirOp(StrEnum):
     PLOP = "plop"  # slot p: logic of two predicates
     STORE = "st.global"  # at most one store a machine block
     STORE_SHARED = "st.shared"
+    SYNC = "sync.warp"  # costs nothing; what it stands between stays in order for all lanes that are here
 
 
 Operation = Op | MulOp | MirOp
@@ -244,7 +246,7 @@ def is_value(operand: Operand) -> TypeGuard[Value]:
 
 def operand_count(op: Operation) -> int:
     """How many operands an operation takes; the predicate of `sel`, `ballot` or a store does not count."""
-    if op is Op.BALLOT:
+    if op in (Op.BALLOT, MirOp.SYNC):
         return 0
     return 1 if op in ONE_OPERAND else 2
 

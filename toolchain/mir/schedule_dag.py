@@ -167,6 +167,8 @@ class _Builder:
         )
 
     def instruction(self, item: Instruction) -> None:
+        if item.op is MirOp.SYNC:  # memory operations of a space keep their order anyway
+            return
         args = tuple(self.arg(operand) for operand in item.operands)
         match item.op:
             case MirOp.MOV:

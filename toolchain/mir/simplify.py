@@ -72,6 +72,8 @@ def _instruction(item: Instruction, scope: Scope) -> Instruction | None:
 
 
 def _step(item: Instruction, scope: Scope) -> Instruction | None:
+    if item.op is MirOp.SYNC:
+        return item
     item = replace(item, operands=tuple(_propagate(operand, scope.facts) for operand in item.operands))
     if item.is_memory:
         item = _address(item, scope.facts)

@@ -92,6 +92,8 @@ def _print_body(instruction: Instruction) -> str:
         if instruction.predicate is not None:
             guard = f" if {'not ' if instruction.negated else ''}{instruction.predicate}"
         return f"{op} {_print_address(operands[0], instruction.offset)}, {print_operand(operands[1])}{guard}"
+    if op is MirOp.SYNC:
+        return str(op)
     name = f"{op}.{instruction.table:#x}" if op in (Op.LOP, MirOp.PLOP) else str(op)
     selector = [str(instruction.predicate)] if instruction.predicate is not None else []
     return f"{name} {', '.join(selector + [print_operand(operand) for operand in operands])}"
@@ -204,6 +206,8 @@ def _parse_instruction(line: str, source: SourceLocation | None) -> Instruction:
         guard = _predicate(match["guard"]) if match["guard"] else None
         operands = (address, _value(match["data"]))
         return Instruction(op, None, operands, guard, match["not"] is not None, 0, offset, source=source)
+    if op is MirOp.SYNC and not dest and not rest:
+        return Instruction(op, None, (), source=source)
     if not dest:
         raise _LineError(f"'{word}' needs a destination")
     target = _predicate(dest) if writes_predicate(op) else _register(dest)

@@ -7,7 +7,7 @@ serial      not the entry, does not end in a barrier, has no warp operation, at 
             after a store to it
 shape       operand count; predicates only where the operation reads predicates; sel and ballot have a
             selector, a store may have a guard, nothing else has either; `negated` only with a guard
-dest        a comparison or plop writes a predicate, a store nothing, all else a register; never `true`
+dest        a comparison or plop writes a predicate, a store or sync nothing, all else a register; never `true`
 names       no name is both a register and a predicate, or a special register's; specials exist
 constants   link values are in normal form; a link-time address stands in the offset
 tables      0..15, and only on lop and plop; an offset only on memory operations
@@ -166,9 +166,9 @@ def _operand(instruction: Instruction, operand: Operand) -> Iterator[str]:
 
 def _destination(instruction: Instruction) -> Iterator[str]:
     dest = instruction.dest
-    if instruction.op in STORES:
+    if instruction.op in (*STORES, MirOp.SYNC):
         if dest is not None:
-            yield "a store has no destination"
+            yield f"a {'store' if instruction.is_store else 'sync'} has no destination"
     elif writes_predicate(instruction.op):
         if not isinstance(dest, Predicate) or dest == TRUE:
             yield f"'{instruction.op}' writes a predicate, found {dest}"
