@@ -31,6 +31,7 @@ class Options:
     frontend: str = "auto"
     entry: str | None = None
     defines: tuple[str, ...] = ()
+    address_size: int = 32
     source: str = "<input>"
 
 
@@ -45,7 +46,7 @@ class Pass:
 
 
 def _frontend(path: Path, options: Options) -> str:
-    return cuda.compile_cuda(path, options.frontend, options.defines).text
+    return cuda.compile_cuda(path, options.frontend, options.defines, options.address_size).text
 
 
 def _parse(text: str, options: Options) -> Module:
@@ -67,19 +68,22 @@ def _check_supported(module: Module, options: Options) -> Module:
 
 
 def _lower(module: Module, options: Options) -> Any:
-    return lower_ptx.run(module.entries[0], options.spec, options.source)
+    return lower_ptx.run(module.entries[0], options.spec, options.source, module.variables)
 
 
 def _mir(run: Callable[[Any, MachineSpec], Any]) -> Callable[[Any, Options], Any]:
     return lambda function, options: run(function, options.spec)
 
 
+CHECK_SUPPORTED = "check-supported"
+"""The pass after which the machine must run what the PTX says."""
+
 PIPELINE = (
     Pass("frontend", "cuda", "ptx", _frontend),
     Pass("parse", "ptx", "ast", _parse),
     Pass(select_entry.PASS_NAME, "ast", "ast", _select_entry),
     Pass(inline_calls.PASS_NAME, "ast", "ast", _inline_calls),
-    Pass("check-supported", "ast", "ast", _check_supported),
+    Pass(CHECK_SUPPORTED, "ast", "ast", _check_supported),
     Pass(lower_ptx.PASS_NAME, "ast", "mir", _lower),
     *(Pass(name, "mir", "mir", _mir(run)) for name, run in pipeline.PASSES),  # listed in mir/pipeline.py
     Pass("schedule", "mir", "rom", _mir(emit_rom.compile_mir)),
@@ -128,13 +132,19 @@ def compile_program(
     *,
     source_form: str | None = None,
     target: str = "rom",
+    stop_before: str = "",
     observe: Callable[[Step], None] = lambda step: None,
 ) -> Compilation:
-    """Runs the pipeline from what `path` holds to `target`. Raises CompileError at the user's own line."""
+    """Runs the pipeline from what `path` holds to `target`, or to the pass named `stop_before`.
+
+    Raises CompileError at the user's own line.
+    """
     form = form_of(path, source_form)
     options = replace(options, source=str(path))
     steps = [_step(Step("input", form, read_form(path, form), 0.0), options, observe)]
     for item in passes_between(form.name, target, path):
+        if item.name == stop_before:
+            break
         begin = time.perf_counter()
         value = item.apply(steps[-1].value, options)
         steps.append(Step(item.name, FORMS[item.gives], value, time.perf_counter() - begin))

@@ -76,4 +76,7 @@ def special_register(item: ast.Instruction, name: str, spec: MachineSpec) -> Val
         return symbol(plain)
     if plain == "WARP_SZ":
         return constant(spec.lanes)
-    raise refuse(item, f"reads {name}", f"special registers are {', '.join(SPECIALS)}, ntid and nctaid")
+    if plain == "nwarpid":
+        return constant(spec.warps)
+    known = ", ".join((*SPECIALS, "ntid", "nctaid", "nwarpid", "lanemask_eq, lt, le, gt and ge"))
+    raise refuse(item, f"reads {name}", f"special registers are {known}")

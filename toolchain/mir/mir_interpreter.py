@@ -8,7 +8,7 @@ or it is at a barrier, then the next one (docs/MACHINE.md).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runtime.loader import existing_lanes, indices, link_symbols
+from runtime.loader import existing_lanes, indices, initial_memory, link_symbols
 from toolchain.errors import CompileError, VerifyError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
@@ -64,7 +64,7 @@ def run_mir(
         function.variables, function.shared_words, function.local_words,
     )  # fmt: skip
     symbols = link_symbols(image, spec, launch)
-    words = launch.initial_words()
+    words = initial_memory(function.variables, launch)
     memory = [*words, *([0] * ((1 << spec.address_bits) - len(words)))]
     return _Run(function, spec, symbols, memory, step_limit).run(launch)
 
