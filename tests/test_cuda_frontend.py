@@ -9,7 +9,7 @@ import pytest
 from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC
-from toolchain.ptx_frontend import clang, nvidia
+from toolchain.ptx_frontend import clang, inline_calls, nvidia, select_entry
 from toolchain.ptx_frontend.ast import Label, Module
 from toolchain.ptx_frontend.cuda import compile_cuda
 from toolchain.ptx_frontend.interpreter import interpret
@@ -110,6 +110,18 @@ def test_nested_cheap_branches_become_selects(build: Compile) -> None:
     assert run(module, 4, 3) == [0, 2**32 - 3, 2**32 - 1, 27]
 
 
+def signed_bytes(x: int) -> tuple[int, ...]:
+    return tuple((byte ^ 128) - 128 for byte in x.to_bytes(4, "little"))
+
+
+def low_half(x: int) -> int:
+    return ((x & 0xFFFF) ^ 0x8000) - 0x8000
+
+
+def high_half(x: int) -> int:
+    return low_half(x >> 16)
+
+
 EXPRESSIONS = {
     "__popc(x)": lambda x: bin(x).count("1"),
     "__clz(x)": lambda x: 32 - x.bit_length(),
@@ -129,6 +141,32 @@ EXPRESSIONS = {
     "make_int2(x, 4).y + make_uint3(1, 2, 3).z": lambda x: 7,
     "(uint32_t)(int8_t)x": lambda x: (x & 255) - (256 if x & 128 else 0),
     "dim3(blockDim).x + uint3(threadIdx).x": lambda x: 1,
+    "(unsigned)__dp4a((int)x, 0x01ff7f80, 9)": lambda x: (
+        9 + sum(a * b for a, b in zip(signed_bytes(x), (-128, 127, -1, 1), strict=True))
+    ),
+    "__dp4a(x, 0x01ff7f80u, 9u)": lambda x: (
+        9 + sum(a * b for a, b in zip(x.to_bytes(4, "little"), (128, 127, 255, 1), strict=True))
+    ),
+    "__dp4a(make_uchar4(x, 1, 2, 3), make_uchar4(2, 0, 255, 0), 0u)": lambda x: 2 * (x & 255) + 510,
+    "(unsigned)__dp2a_lo((int)x, 0x7f80, 0)": lambda x: low_half(x) * -128 + high_half(x) * 127,
+    "(unsigned)__dp2a_hi((int)x, 0x7f800000, 0)": lambda x: low_half(x) * -128 + high_half(x) * 127,
+    "(unsigned)(__umul64hi((unsigned long long)x << 32, 3ull << 62))": lambda x: (x << 32) * (3 << 62) >> 64,
+    "(unsigned)__mul64hi(-(long long)x << 30, 1ll << 62)": lambda x: -(x << 30) * (1 << 62) >> 64,
+    "__popcll(-(long long)x) + __clzll(x) + __ffsll((long long)x << 9)": lambda x: (
+        bin(-x % 2**64).count("1") + 64 - x.bit_length() + ((x & -x).bit_length() + 9 if x else 0)
+    ),
+    "(unsigned)(__brevll(x) >> 32)": lambda x: int(f"{x:032b}"[::-1], 2),
+    "(unsigned)(min((long long)x, 7ll) + max((long long)x, 9ull) + llmin(-1, x))": lambda x: (
+        min(x, 7) + max(x, 9) - 1
+    ),
+    "__rhadd((int)x, 3) + __uhadd(x, 4u) + __urhadd(x, 4u)": lambda x: (
+        ((x ^ 2**31) - 2**31 + 4 >> 1) + (x + 4 >> 1) + (x + 5 >> 1)
+    ),
+    "(unsigned)(abs((long long)x - 9) + labs(-3))": lambda x: abs(x - 9) + 3,
+    "sizeof(longlong4) + alignof(longlong4) * 100 + alignof(char4) * 10000 + make_short1(3).x": lambda x: (
+        41635
+    ),
+    "sizeof(Mixed) + alignof(Mixed) * 100": lambda x: 816,
     "x == UINT32_MAX ? INT_MAX : sizeof(size_t)": lambda x: 2**31 - 1 if x == 2**32 - 1 else 4,
 }
 
@@ -136,9 +174,8 @@ EXPRESSIONS = {
 def test_the_prelude_means_what_cuda_means(build: Compile) -> None:
     stores = "".join(f"    o[{i}] = {text};\n" for i, text in enumerate(EXPRESSIONS))
     module = build(
-        "#include <cuda_runtime.h>\n#include <cstdint>\n__global__ void k(unsigned *o, unsigned x) {\n"
-        + stores
-        + "}"
+        "#include <cuda_runtime.h>\n#include <cstdint>\nstruct Mixed { int a; long long b; };\n"
+        "__global__ void k(unsigned *o, unsigned x) {\n" + stores + "}"
     )
     for x in (0, 1, 0x80000000, 0xFFFFFFFF, 0x12345678, 255):
         expected = [function(x) % 2**32 for function in EXPRESSIONS.values()]
@@ -181,6 +218,48 @@ def test_cooperating_threads(build: Compile) -> None:
     arrays = launch.read_back(interpret(module, "k", launch, CLASSIC))
     assert arrays["out"] == expected
     assert arrays["sum"] == [140, 7, 8, 3, 7, -8, 0]
+
+
+ATOMICS = """__global__ void k(unsigned long long *o, const int *in) {
+    __shared__ unsigned long long s[10];
+    __shared__ unsigned short h;
+    int i = threadIdx.x;
+    if (i == 0) {
+        for (int j = 0; j < 10; j++) s[j] = 0xf00000000ull + j;
+        h = 0;
+    }
+    __syncthreads();
+    unsigned long long v = (unsigned long long)(i + 1) << 33;
+    atomicAdd(&s[0], v); atomicAdd_system(&o[0], v); atomicExch_block(&s[1], 5ull);
+    atomicMin((long long *)&s[2], -(long long)v); atomicMax((long long *)&s[3], -1ll); atomicMin(&s[4], v);
+    atomicMax_block(&s[5], v); atomicAnd(&s[6], ~v); atomicOr(&s[7], v); atomicXor(&s[8], v);
+    atomicCAS(&s[9], 0xf00000009ull + i, 0xf00000009ull + i + 1);
+    atomicCAS(&h, (unsigned short)i, (unsigned short)(i + 1));
+    atomicAnd((unsigned *)&o[1], ~(1u << i)); atomicDec((unsigned *)&o[2], 2); atomicMin((int *)&o[3], -i);
+    __syncthreads();
+    if (i == 0) for (int j = 0; j < 10; j++) o[4 + j] = s[j];
+    long long w = __shfl_xor_sync(15, (long long)v, 1, 4) + __shfl_up_sync(15, v, 1, 4);
+    o[14 + i] = w + h + __match_any_sync(15, v & (1ull << 34)) + __reduce_add_sync(15, i) + __ldg(in + i);
+}
+"""
+
+
+def test_wide_and_narrow_atomics_and_shuffles(build: Compile) -> None:
+    module = build(ATOMICS)
+    out = ArrayArgument("o", (0,) * 18, "u64")
+    launch = Launch((1, 1, 1), (4, 1, 1), (out, ArrayArgument("in", (1, 2, 3, 4))))
+    base = 15 << 32
+    values = [(i + 1) << 33 for i in range(4)]
+    total = sum(values)
+    bits = values[0] | values[1] | values[2] | values[3]
+    xor = values[0] ^ values[1] ^ values[2] ^ values[3]
+    expected = [total, 0, 2, 2**32 - 3]
+    expected += [base + total, 5, 2**64 - values[3], base + 3, values[0], base + 5, (base + 6) & ~bits]
+    expected += [(base + 7) | bits, (base + 8) ^ xor, base + 9 + 4]
+    for i in range(4):
+        same = sum(1 << j for j in range(4) if (j + 1) & 2 == (i + 1) & 2)
+        expected.append(values[i ^ 1] + values[max(i - 1, 0)] + 4 + same + 6 + i + 1)
+    assert launch.read_back(interpret(module, "k", launch, CLASSIC))["o"] == expected
 
 
 def test_host_code_is_dropped(build: Compile) -> None:
@@ -244,6 +323,48 @@ def test_refusals_are_at_the_users_own_line(build: Compile) -> None:
         check_supported(build(source).entries[0], 32)
     for line, what in ((2, "floating point"), (3, "division"), (4, "printf")):
         assert any(f"k.cu:{line}:" in text and what in text for text in caught.value.hint.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("assert(o[0] == 1);", "assert is not supported"),
+        ("o[0] = *(volatile int *)malloc(4);", "memory cannot be allocated"),
+        ("o[0] = depth(o[1]);", "recursion is not supported: depth calls depth"),
+        ("int (*f)(int) = o[1] ? twice : depth; o[0] = f(3);", "function pointer"),
+    ],
+)
+def test_calls_that_stay_calls_are_refused_at_the_users_own_line(
+    build: Compile, statement: str, message: str
+) -> None:
+    functions = "__device__ int twice(int x) { return 2 * x; }"
+    functions += "__device__ int depth(int x) { return x < 2 ? x : depth(x / 2) * depth(x - 1); }"
+    source = f"#include <cassert>\n{functions}\n__global__ void k(int *o) {{\n  {statement}\n}}\n"
+    with pytest.raises(CompileError, match=message) as caught:
+        inline_calls.run(select_entry.run(build(source)))
+    assert caught.value.location is not None
+    assert caught.value.location.line in (2, 4)
+
+
+def test_functions_that_clang_leaves_out_of_line(build: Compile) -> None:
+    module = build(
+        """struct Pair { int low; long long high; };
+        __device__ __attribute__((noinline)) Pair both(Pair a, int b) {
+            Pair r; r.low = a.low + b; r.high = a.high * b; return r;
+        }
+        __device__ __attribute__((noinline)) int total(const int *v, int n) {
+            int s = 0; for (int i = 0; i < n; i++) s += v[i]; return s;
+        }
+        __global__ void k(unsigned *o, Pair p) {
+            Pair q = both(both(p, threadIdx.x), 3);
+            int local[4]; for (int i = 0; i < 4; i++) local[(i + threadIdx.x) & 3] = i;
+            o[threadIdx.x] = q.low + (int)(q.high >> 32) + total(local, threadIdx.x + 1);
+        }"""
+    )
+    assert any(not function.is_entry for function in module.functions)
+    inlined = inline_calls.run(select_entry.run(module))
+    expected = [8 + t + 42 * t + sum((j - t) & 3 for j in range(t + 1)) for t in range(4)]
+    assert run(inlined, 4, 5 | (7 << 33) << 64) == expected
 
 
 def test_bad_requests(tmp_path: Path) -> None:

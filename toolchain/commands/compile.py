@@ -28,6 +28,13 @@ KEPT = ("ptx", "mir", "rom")
 @click.option(
     "--dump-after", "dump", metavar="PASS", help="also write the program after this pass, or after all"
 )
+@click.option(
+    "--address-size",
+    type=click.Choice(("32", "64")),
+    default="32",
+    show_default=True,
+    help="bits of a pointer in the PTX clang prints; ptxas takes 64 only",
+)
 @click.option("--specialise", is_flag=True, help="bake the kernel into the weights (not built yet)")
 def command(
     kernel: Path,
@@ -40,6 +47,7 @@ def command(
     output: Path,
     target: str,
     dump: str | None,
+    address_size: str,
     specialise: bool,
 ) -> None:
     """Compile KERNEL (.cu, .ptx, .mir, .rom, .circuit or .placed) and write every form it goes through to a folder."""
@@ -48,7 +56,7 @@ def command(
     names = [item.name for item in PIPELINE]
     if dump is not None and dump != "all" and dump not in names:
         raise CompileError(f"there is no pass '{dump}'", hint=f"passes are {', '.join(names)}, or all")
-    options = Options(load_spec(machine), frontend, entry, defines)
+    options = Options(load_spec(machine), frontend, entry, defines, int(address_size))
     form = form_of(kernel, source_form)
     with output_folder(output) as folder:
         placed: PlacedCircuit | None = None

@@ -15,19 +15,21 @@ PRELUDE = Path(__file__).with_name("prelude.cuh")
 
 STUB_HEADERS = (
     "cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "device_functions.h",
-    "stdint.h", "stddef.h", "limits.h", "stdio.h", "cstdint", "cstddef", "climits", "cstdio",
+    "stdint.h", "stddef.h", "limits.h", "stdio.h", "stdlib.h", "assert.h",
+    "cstdint", "cstddef", "climits", "cstdio", "cstdlib", "cassert",
 )  # fmt: skip
 """Headers a kernel file may include; the prelude already declares what a kernel can use of them."""
 
 FLAGS = (
     "-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_70", "-nocudainc", "-nocudalib", "-nostdlibinc",
-    "-m32", "-std=c++17", "-fwrapv", "-fno-jump-tables", "-gline-tables-only",
+    "-std=c++17", "-malign-double", "-fwrapv", "-fno-jump-tables", "-gline-tables-only",
     "-O2", "-Xclang", "-disable-llvm-passes", "-c", "-emit-llvm",
     "-fno-color-diagnostics", "-fno-caret-diagnostics", "-Wno-unknown-cuda-version",
 )  # fmt: skip
 """-O2 only so that clang marks nothing `noinline`; the passes are ours (llvm_passes.py). -fwrapv: the machine
 wraps, and no loop is turned into another on the grounds that it must not. No jump tables: the machine
-branches two ways, and a table of constants would take global memory."""
+branches two ways, and a table of constants would take global memory. -malign-double: 64-bit integers lie at
+multiples of eight bytes, as they do in CUDA, also where addresses have 32 bits."""
 
 DIAGNOSTIC = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|warning): (?P<text>.*)$",
@@ -56,7 +58,9 @@ def find_clang() -> Clang | None:
     return Clang("system clang", (system,), int(version.group(1)) if version else 0)
 
 
-def compile_to_bitcode(compiler: Clang, path: Path, defines: tuple[str, ...] = ()) -> tuple[bytes, str]:
+def compile_to_bitcode(
+    compiler: Clang, path: Path, defines: tuple[str, ...] = (), address_size: int = 32
+) -> tuple[bytes, str]:
     """LLVM bitcode of the device side of `path`, unoptimised, and the compiler's warnings.
 
     Raises CompileError at the first error's line; further errors follow in its hint.
@@ -65,15 +69,9 @@ def compile_to_bitcode(compiler: Clang, path: Path, defines: tuple[str, ...] = (
         for header in STUB_HEADERS:
             Path(folder, header).touch()
         output = Path(folder, "kernel.bc")
-        command = [*compiler.command, *FLAGS, *_version_flags(compiler), "-isystem", folder]
-        command += [
-            "-include",
-            str(PRELUDE),
-            *(f"-D{define}" for define in defines),
-            str(path),
-            "-o",
-            str(output),
-        ]
+        command = [*compiler.command, *FLAGS, f"-m{address_size}", *_version_flags(compiler)]
+        command += ["-isystem", folder, "-include", str(PRELUDE), *(f"-D{define}" for define in defines)]
+        command += [str(path), "-o", str(output)]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             raise diagnostics_error(answer.stderr, path)

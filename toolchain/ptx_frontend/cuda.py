@@ -5,8 +5,8 @@
     nvcc     nvcc -ptx
 
 `auto` takes the first that is installed, in this order. The clang path needs no NVIDIA software: the CUDA
-names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses; there `size_t` and `long`
-have 32 bits too (write `long long` for 64), and `warpSize` is the machine's.
+names come from `prelude.cuh`. Only the clang path prints PTX with 32-bit addresses, its default; there `size_t`
+and `long` have 32 bits too (write `long long` for 64). `warpSize` is the machine's.
 """
 
 import re
@@ -27,8 +27,10 @@ class PtxText:
     warnings: str = ""
 
 
-def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = ()) -> PtxText:
-    """The PTX of a `.cu` file. `defines` are macros, `NAME` or `NAME=VALUE`.
+def compile_cuda(
+    path: Path, frontend: str = "auto", defines: tuple[str, ...] = (), address_size: int = 32
+) -> PtxText:
+    """The PTX of a `.cu` file. `defines` are macros, `NAME` or `NAME=VALUE`; `address_size` is 32 or 64.
 
     Raises CompileError where the file cannot be read, no front end is installed, or the compiler refuses it;
     then the location is the user's own line.
@@ -41,7 +43,7 @@ def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = 
         raise CompileError(f"cannot read '{path}': {error.strerror}") from error
     names = list(FRONTENDS) if frontend == "auto" else [frontend]
     for name in names:
-        result = FRONTENDS[name](path, defines)
+        result = FRONTENDS[name](path, defines, address_size)
         if result is not None:
             return replace(result, text=tidy_ptx(result.text, str(path)))
     raise CompileError(
@@ -50,15 +52,15 @@ def compile_cuda(path: Path, frontend: str = "auto", defines: tuple[str, ...] = 
     )
 
 
-def _with_clang(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+def _with_clang(path: Path, defines: tuple[str, ...], address_size: int) -> PtxText | None:
     compiler = clang.find_clang()
     if compiler is None:
         return None
-    bitcode, warnings = clang.compile_to_bitcode(compiler, path, defines)
-    return PtxText(llvm_passes.bitcode_to_ptx(bitcode), compiler.name, warnings)
+    bitcode, warnings = clang.compile_to_bitcode(compiler, path, defines, address_size)
+    return PtxText(llvm_passes.bitcode_to_ptx(bitcode, address_size), compiler.name, warnings)
 
 
-def _with_nvrtc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+def _with_nvrtc(path: Path, defines: tuple[str, ...], _address_size: int) -> PtxText | None:
     library = nvidia.find_nvrtc()
     if library is None:
         return None
@@ -66,7 +68,7 @@ def _with_nvrtc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
     return PtxText(text, "nvrtc", warnings)
 
 
-def _with_nvcc(path: Path, defines: tuple[str, ...]) -> PtxText | None:
+def _with_nvcc(path: Path, defines: tuple[str, ...], _address_size: int) -> PtxText | None:
     nvcc = nvidia.find_nvcc()
     if nvcc is None:
         return None
@@ -90,7 +92,7 @@ def tidy_ptx(text: str, file: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-FRONTENDS: dict[str, Callable[[Path, tuple[str, ...]], PtxText | None]] = {
+FRONTENDS: dict[str, Callable[[Path, tuple[str, ...], int], PtxText | None]] = {
     "clang": _with_clang,
     "nvrtc": _with_nvrtc,
     "nvcc": _with_nvcc,

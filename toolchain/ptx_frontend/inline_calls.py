@@ -41,7 +41,7 @@ STATIC_SPACES = ("shared", "global", "const")
 
 LIBRARY: Mapping[str, tuple[str, str]] = {
     "vprintf": ("printf is not supported", "store the value in an array and read it after the launch"),
-    "__assertfail": ("assert is not supported", "write an error code to an array, or define NDEBUG"),
+    "__assertfail": ("assert is not supported", "write an error code to an array, or compile with -D NDEBUG"),
     "malloc": ("memory cannot be allocated in a kernel", "pass an array, or declare a __shared__ one"),
     "free": ("memory cannot be allocated in a kernel", "pass an array, or declare a __shared__ one"),
 }

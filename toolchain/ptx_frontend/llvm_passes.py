@@ -13,7 +13,9 @@ import llvmlite.binding as llvm
 from toolchain.errors import CompileError
 from toolchain.ptx_frontend.names import plain_name
 
-TRIPLE = "nvptx-nvidia-cuda"
+TRIPLES = {32: "nvptx-nvidia-cuda", 64: "nvptx64-nvidia-cuda"}
+"""By address size in bits."""
+
 CPU = "sm_70"
 FEATURES = "+ptx64"
 
@@ -31,18 +33,18 @@ they are is not made a store of bytes."""
 
 
 @cache
-def _target() -> llvm.Target:
-    """LLVM's NVPTX target, set up once a process."""
+def _initialise() -> None:
+    """Sets LLVM up, once a process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     for option in OPTIONS:
         llvm.set_option("", option)
-    return llvm.Target.from_triple(TRIPLE)
 
 
-def bitcode_to_ptx(bitcode: bytes) -> str:
-    """PTX with 32-bit addresses for the kernels in `bitcode`."""
-    target = _target()
+def bitcode_to_ptx(bitcode: bytes, address_size: int = 32) -> str:
+    """PTX for the kernels in `bitcode`, which was compiled for addresses of so many bits."""
+    _initialise()
+    target = llvm.Target.from_triple(TRIPLES[address_size])
     try:
         module = llvm.parse_bitcode(bitcode)
     except RuntimeError as error:

@@ -13,6 +13,8 @@
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict __restrict__
+#define __managed__ __device__
+#define __grid_constant__
 #define __CUDACC__ 1
 #define warpSize (qgpuc_warp_size())
 
@@ -58,7 +60,8 @@ typedef unsigned int uint;
     struct T##1 { E x; };                                                                                \
     struct __attribute__((aligned(2 * sizeof(E)))) T##2 { E x, y; };                                     \
     struct T##3 { E x, y, z; };                                                                          \
-    struct __attribute__((aligned(4 * sizeof(E)))) T##4 { E x, y, z, w; };                               \
+    struct __attribute__((aligned(sizeof(E) < 4 ? 4 * sizeof(E) : 16))) T##4 { E x, y, z, w; };          \
+    QGPUC_FN T##1 make_##T##1(E x) { T##1 v; v.x = x; return v; }                                        \
     QGPUC_FN T##2 make_##T##2(E x, E y) { T##2 v; v.x = x; v.y = y; return v; }                          \
     QGPUC_FN T##3 make_##T##3(E x, E y, E z) { T##3 v; v.x = x; v.y = y; v.z = z; return v; }            \
     QGPUC_FN T##4 make_##T##4(E x, E y, E z, E w) { T##4 v; v.x = x; v.y = y; v.z = z; v.w = w; return v; }
@@ -108,6 +111,9 @@ QGPUC_INDEX(gridDim, nctaid)
 
 // Arithmetic.
 QGPUC_FN int abs(int x) { return x < 0 ? -x : x; }
+QGPUC_FN long abs(long x) { return x < 0 ? -x : x; }
+QGPUC_FN long long abs(long long x) { return x < 0 ? -x : x; }
+QGPUC_FN long labs(long x) { return x < 0 ? -x : x; }
 QGPUC_FN long long llabs(long long x) { return x < 0 ? -x : x; }
 #define QGPUC_MINMAX(A, B, T)                                                                            \
     QGPUC_FN T min(A a, B b) { return (T)a < (T)b ? (T)a : (T)b; }                                       \
@@ -118,9 +124,17 @@ QGPUC_MINMAX(int, unsigned, unsigned)
 QGPUC_MINMAX(unsigned, int, unsigned)
 QGPUC_MINMAX(long long, long long, long long)
 QGPUC_MINMAX(unsigned long long, unsigned long long, unsigned long long)
+QGPUC_MINMAX(long long, unsigned long long, unsigned long long)
+QGPUC_MINMAX(unsigned long long, long long, unsigned long long)
+QGPUC_MINMAX(long, long, long)
+QGPUC_MINMAX(unsigned long, unsigned long, unsigned long)
 #undef QGPUC_MINMAX
 QGPUC_FN unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
 QGPUC_FN unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
+QGPUC_FN long long llmin(long long a, long long b) { return min(a, b); }
+QGPUC_FN long long llmax(long long a, long long b) { return max(a, b); }
+QGPUC_FN unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
+QGPUC_FN unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 QGPUC_FN int __popc(unsigned x) { return __builtin_popcount(x); }
 QGPUC_FN int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 QGPUC_FN int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
@@ -131,13 +145,19 @@ QGPUC_FN unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 QGPUC_FN unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
 QGPUC_FN int __mulhi(int a, int b) { return __nvvm_mulhi_i(a, b); }
 QGPUC_FN unsigned __umulhi(unsigned a, unsigned b) { return __nvvm_mulhi_ui(a, b); }
+QGPUC_FN long long __mul64hi(long long a, long long b) { return __nvvm_mulhi_ll(a, b); }
+QGPUC_FN unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return __nvvm_mulhi_ull(a, b);
+}
 QGPUC_FN int __mul24(int a, int b) { return __nvvm_mul24_i(a, b); }
 QGPUC_FN unsigned __umul24(unsigned a, unsigned b) { return __nvvm_mul24_ui(a, b); }
 QGPUC_FN unsigned __sad(int a, int b, unsigned c) { return __nvvm_sad_i(a, b, (int)c); }
 QGPUC_FN unsigned __usad(unsigned a, unsigned b, unsigned c) { return __nvvm_sad_ui(a, b, c); }
 QGPUC_FN unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s & 0x7777); }
 QGPUC_FN int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+QGPUC_FN int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
 QGPUC_FN unsigned __uhadd(unsigned a, unsigned b) { return (a & b) + ((a ^ b) >> 1); }
+QGPUC_FN unsigned __urhadd(unsigned a, unsigned b) { return (a | b) - ((a ^ b) >> 1); }
 #define QGPUC_SHF(NAME, PTX)                                                                             \
     QGPUC_FN unsigned NAME(unsigned lo, unsigned hi, unsigned shift) {                                   \
         unsigned r;                                                                                      \
@@ -150,6 +170,43 @@ QGPUC_SHF(__funnelshift_r, "shf.r.wrap.b32")
 QGPUC_SHF(__funnelshift_rc, "shf.r.clamp.b32")
 #undef QGPUC_SHF
 
+// Dot products of bytes, and of halfwords with bytes.
+#define QGPUC_DOT(NAME, T, PTX)                                                                          \
+    QGPUC_FN T NAME(T a, T b, T c) {                                                                     \
+        T r;                                                                                             \
+        __asm__(PTX " %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));                              \
+        return r;                                                                                        \
+    }
+QGPUC_DOT(__dp4a, int, "dp4a.s32.s32")
+QGPUC_DOT(__dp4a, unsigned, "dp4a.u32.u32")
+QGPUC_DOT(__dp2a_lo, int, "dp2a.lo.s32.s32")
+QGPUC_DOT(__dp2a_lo, unsigned, "dp2a.lo.u32.u32")
+QGPUC_DOT(__dp2a_hi, int, "dp2a.hi.s32.s32")
+QGPUC_DOT(__dp2a_hi, unsigned, "dp2a.hi.u32.u32")
+#undef QGPUC_DOT
+#define QGPUC_DOT(NAME, T, A, B)                                                                         \
+    QGPUC_FN T NAME(A a, B b, T c) {                                                                     \
+        return NAME(__builtin_bit_cast(T, a), __builtin_bit_cast(T, b), c);                              \
+    }
+QGPUC_DOT(__dp4a, int, char4, char4)
+QGPUC_DOT(__dp4a, unsigned, uchar4, uchar4)
+QGPUC_DOT(__dp2a_lo, int, short2, char4)
+QGPUC_DOT(__dp2a_lo, unsigned, ushort2, uchar4)
+QGPUC_DOT(__dp2a_hi, int, short2, char4)
+QGPUC_DOT(__dp2a_hi, unsigned, ushort2, uchar4)
+#undef QGPUC_DOT
+
+// Loads with a cache hint: there is no cache.
+#define QGPUC_LOAD(NAME)                                                                                 \
+    template <typename T> QGPUC_FN T NAME(const T *p) { return *p; }
+QGPUC_LOAD(__ldg)
+QGPUC_LOAD(__ldca)
+QGPUC_LOAD(__ldcg)
+QGPUC_LOAD(__ldcs)
+QGPUC_LOAD(__ldcv)
+QGPUC_LOAD(__ldlu)
+#undef QGPUC_LOAD
+
 // Barriers and fences.
 #if !__has_builtin(__syncthreads)
 QGPUC_FN void __syncthreads() { __nvvm_bar_sync(0); }
@@ -161,6 +218,7 @@ QGPUC_FN void __syncwarp(unsigned mask = 0xffffffffu) { __nvvm_bar_warp_sync(mas
 QGPUC_FN void __threadfence() { __nvvm_membar_gl(); }
 QGPUC_FN void __threadfence_block() { __nvvm_membar_cta(); }
 QGPUC_FN void __threadfence_system() { __nvvm_membar_sys(); }
+QGPUC_FN void __nanosleep(unsigned) {}
 
 // Warp shuffles, votes and matches. `width` segments: the clamp operand of shfl (PTX ISA, shfl.sync).
 #define QGPUC_SHFL(NAME, KIND, LIMIT)                                                                    \
@@ -169,6 +227,13 @@ QGPUC_FN void __threadfence_system() { __nvvm_membar_sys(); }
     }                                                                                                    \
     QGPUC_FN unsigned NAME(unsigned mask, unsigned v, int lane, int width = 32) {                        \
         return (unsigned)NAME(mask, (int)v, lane, width);                                                \
+    }                                                                                                    \
+    QGPUC_FN unsigned long long NAME(unsigned mask, unsigned long long v, int lane, int width = 32) {    \
+        unsigned low = NAME(mask, (unsigned)v, lane, width);                                             \
+        return (unsigned long long)NAME(mask, (unsigned)(v >> 32), lane, width) << 32 | low;             \
+    }                                                                                                    \
+    QGPUC_FN long long NAME(unsigned mask, long long v, int lane, int width = 32) {                      \
+        return (long long)NAME(mask, (unsigned long long)v, lane, width);                                \
     }
 QGPUC_SHFL(__shfl_sync, idx, 0x1f)
 QGPUC_SHFL(__shfl_up_sync, up, 0)
@@ -192,39 +257,101 @@ QGPUC_FN unsigned __match_all_sync(unsigned mask, unsigned v, int *p) {
 QGPUC_FN unsigned __match_all_sync(unsigned mask, int v, int *p) {
     return __nvvm_match_all_sync_i32p(mask, v, p);
 }
+#define QGPUC_MATCH(T)                                                                                   \
+    QGPUC_FN unsigned __match_any_sync(unsigned mask, T v) { return __nvvm_match_any_sync_i64(mask, v); }\
+    QGPUC_FN unsigned __match_all_sync(unsigned mask, T v, int *p) {                                     \
+        return __nvvm_match_all_sync_i64p(mask, v, p);                                                   \
+    }
+QGPUC_MATCH(long long)
+QGPUC_MATCH(unsigned long long)
+#undef QGPUC_MATCH
+#define QGPUC_REDUCE(NAME, T, PTX)                                                                       \
+    QGPUC_FN T NAME(unsigned mask, T v) {                                                                \
+        T r;                                                                                             \
+        __asm__ volatile("redux.sync." PTX " %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask));                \
+        return r;                                                                                        \
+    }
+QGPUC_REDUCE(__reduce_add_sync, int, "add.s32")
+QGPUC_REDUCE(__reduce_add_sync, unsigned, "add.u32")
+QGPUC_REDUCE(__reduce_min_sync, int, "min.s32")
+QGPUC_REDUCE(__reduce_min_sync, unsigned, "min.u32")
+QGPUC_REDUCE(__reduce_max_sync, int, "max.s32")
+QGPUC_REDUCE(__reduce_max_sync, unsigned, "max.u32")
+QGPUC_REDUCE(__reduce_and_sync, unsigned, "and.b32")
+QGPUC_REDUCE(__reduce_or_sync, unsigned, "or.b32")
+QGPUC_REDUCE(__reduce_xor_sync, unsigned, "xor.b32")
+#undef QGPUC_REDUCE
 QGPUC_FN int qgpuc_warp_size() {  // not the builtin, which LLVM takes for 32
     int r;
     __asm__("mov.u32 %0, WARP_SZ;" : "=r"(r));
     return r;
 }
 
-// Atomics: relaxed, as CUDA's are.
-#define QGPUC_ATOMIC(NAME, T, EXPRESSION)                                                                \
-    QGPUC_FN T NAME(T *p, T v) { return EXPRESSION; }                                                    \
-    QGPUC_FN T NAME##_block(T *p, T v) { return EXPRESSION; }
-#define QGPUC_ATOMICS(T)                                                                                 \
-    QGPUC_ATOMIC(atomicAdd, T, __atomic_fetch_add(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicSub, T, __atomic_fetch_sub(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicMin, T, __atomic_fetch_min(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicMax, T, __atomic_fetch_max(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicAnd, T, __atomic_fetch_and(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicOr, T, __atomic_fetch_or(p, v, __ATOMIC_RELAXED))                                 \
-    QGPUC_ATOMIC(atomicXor, T, __atomic_fetch_xor(p, v, __ATOMIC_RELAXED))                               \
-    QGPUC_ATOMIC(atomicExch, T, __atomic_exchange_n(p, v, __ATOMIC_RELAXED))                             \
-    QGPUC_FN T atomicCAS(T *p, T compare, T v) {                                                         \
-        __atomic_compare_exchange_n(p, &compare, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);          \
-        return compare;                                                                                  \
-    }
-QGPUC_ATOMICS(int)
-QGPUC_ATOMICS(unsigned)
-QGPUC_ATOMICS(unsigned long long)
-#undef QGPUC_ATOMICS
+// Atomics: relaxed, as CUDA's are. A scope (_block, _system) changes nothing: there is one memory.
+#define QGPUC_ATOMIC(NAME, T, BUILTIN)                                                                   \
+    QGPUC_FN T NAME(T *p, T v) { return (T)BUILTIN; }                                                    \
+    QGPUC_FN T NAME##_block(T *p, T v) { return NAME(p, v); }                                            \
+    QGPUC_FN T NAME##_system(T *p, T v) { return NAME(p, v); }
+#define QGPUC_BOTH(NAME, OP)                                                                             \
+    QGPUC_ATOMIC(NAME, int, __nvvm_atom_##OP##_gen_i(p, v))                                              \
+    QGPUC_ATOMIC(NAME, unsigned, __nvvm_atom_##OP##_gen_i((int *)p, (int)v))                             \
+    QGPUC_ATOMIC(NAME, unsigned long long, __nvvm_atom_##OP##_gen_ll((long long *)p, (long long)v))
+#define QGPUC_ORDERED(NAME, OP)                                                                          \
+    QGPUC_ATOMIC(NAME, int, __nvvm_atom_##OP##_gen_i(p, v))                                              \
+    QGPUC_ATOMIC(NAME, unsigned, __nvvm_atom_##OP##_gen_ui(p, v))                                        \
+    QGPUC_ATOMIC(NAME, long long, __nvvm_atom_##OP##_gen_ll(p, v))                                       \
+    QGPUC_ATOMIC(NAME, unsigned long long, __nvvm_atom_##OP##_gen_ull(p, v))
+QGPUC_BOTH(atomicAdd, add)
+QGPUC_BOTH(atomicAnd, and)
+QGPUC_BOTH(atomicOr, or)
+QGPUC_BOTH(atomicXor, xor)
+QGPUC_BOTH(atomicExch, xchg)
+QGPUC_ORDERED(atomicMin, min)
+QGPUC_ORDERED(atomicMax, max)
+QGPUC_ATOMIC(atomicSub, int, __nvvm_atom_add_gen_i(p, -v))
+QGPUC_ATOMIC(atomicSub, unsigned, __nvvm_atom_add_gen_i((int *)p, -(int)v))
+QGPUC_ATOMIC(atomicInc, unsigned, __nvvm_atom_inc_gen_ui(p, v))
+QGPUC_ATOMIC(atomicDec, unsigned, __nvvm_atom_dec_gen_ui(p, v))
+#undef QGPUC_ORDERED
+#undef QGPUC_BOTH
 #undef QGPUC_ATOMIC
-QGPUC_FN unsigned atomicInc(unsigned *p, unsigned v) { return __nvvm_atom_inc_gen_ui(p, v); }
-QGPUC_FN unsigned atomicDec(unsigned *p, unsigned v) { return __nvvm_atom_dec_gen_ui(p, v); }
+QGPUC_FN int qgpuc_cas(int *p, int compare, int v) {  // the builtin is ordered, at the price of two fences
+    __atomic_compare_exchange_n(p, &compare, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return compare;
+}
+#define QGPUC_CAS(T, AS, BUILTIN)                                                                        \
+    QGPUC_FN T atomicCAS(T *p, T compare, T v) { return (T)BUILTIN((AS *)p, (AS)compare, (AS)v); }       \
+    QGPUC_FN T atomicCAS_block(T *p, T compare, T v) { return atomicCAS(p, compare, v); }                \
+    QGPUC_FN T atomicCAS_system(T *p, T compare, T v) { return atomicCAS(p, compare, v); }
+QGPUC_CAS(int, int, qgpuc_cas)
+QGPUC_CAS(unsigned, int, qgpuc_cas)
+QGPUC_CAS(unsigned long long, long long, __nvvm_atom_cas_gen_ll)
+QGPUC_CAS(unsigned short, unsigned short, __nvvm_atom_cas_gen_us)
+#undef QGPUC_CAS
 
-// Declared so that a kernel that prints is refused at the line that prints.
+// Declared so that a kernel that uses them is refused at its own line.
 extern "C" __host__ __device__ int printf(const char *format, ...);
+extern "C" __host__ __device__ void *malloc(size_t);
+extern "C" __host__ __device__ void free(void *);
+extern "C" __device__ __attribute__((noreturn)) void __assertfail(const char *, const char *, unsigned, const char *,
+                                                                  size_t);
+#ifdef NDEBUG
+#define assert(CONDITION) ((void)0)
+#else
+#define assert(CONDITION) ((CONDITION) ? (void)0 : __assertfail(#CONDITION, __FILE__, __LINE__, __func__, sizeof(char)))
+#endif
+QGPUC_FN void __trap() { __asm__ volatile("trap;"); }
+QGPUC_FN void __brkpt() { __asm__ volatile("brkpt;"); }
+QGPUC_FN int clock() {
+    int r;
+    __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(r));
+    return r;
+}
+QGPUC_FN long long clock64() {
+    long long r;
+    __asm__ volatile("mov.u64 %0, %%clock64;" : "=l"(r));
+    return r;
+}
 
 // Host code in the same file is read and dropped: these are the names it uses most.
 typedef int cudaError_t;
