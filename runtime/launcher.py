@@ -19,12 +19,14 @@ from runtime.vocabulary import Token, Vocabulary
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
-from toolchain.mir.interpreter import MachineResult, Provenance, run_launch
+from toolchain.mir.interpreter import MachineFault, MachineResult, Provenance, run_launch
 from toolchain.mir.rom import RomImage
 
 OnToken = Callable[[Token], None]
 TOKEN_LIMIT = 100_000
 """Tokens after which a launch that has not ended is given up."""
+NO_FAULT = "a launch without a fault"
+"""What a level expects of one that faults."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,12 @@ def memory_difference(
     return None
 
 
+def fault_difference(level: str, fault: CompileError) -> Difference:
+    """A level that stops where the launch must run through."""
+    place = Provenance("the fault", 0, source=fault.location)
+    return Difference(level, NO_FAULT, fault.message, place=place)
+
+
 def _last_store(result: MachineResult, address: int) -> int | None:
     """Index of the last MEM record of a word, None if the launch never wrote it."""
     stores = [
@@ -248,8 +256,15 @@ class RunReport:
 def run_program(
     program: Program, engine: Engine, *, check: bool, unsigned: bool, on_token: OnToken = lambda token: None
 ) -> RunReport:
-    """Runs a launch; with `check`, stops at the first token that is not the machine interpreter's."""
-    expected = program.interpret() if check else None
+    """Runs a launch; with `check`, stops at the first token that is not the machine interpreter's.
+
+    With `check`, a launch that faults on the machine interpreter is not run.
+    """
+    load = len(program.load())
+    try:
+        expected = program.interpret() if check else None
+    except MachineFault as fault:
+        return RunReport({}, load, 0, fault_difference("machine", fault), engine.name)
     checker = Checker(expected, program.spec, engine.name) if expected else None
     heard: list[Token] = []
 
@@ -259,7 +274,6 @@ def run_program(
         if checker is not None:
             checker(token)
 
-    load = len(program.load())
     try:
         result = engine.run(program, hear)
     except CheckFailed as failed:

@@ -11,15 +11,26 @@ transformers   the stock model, the whole trace in one prefill: tokens
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from runtime.launcher import Checker, CheckFailed, Difference, Program, difference_at, memory_difference
+from runtime.launcher import (
+    NO_FAULT,
+    Checker,
+    CheckFailed,
+    Difference,
+    Program,
+    difference_at,
+    fault_difference,
+    memory_difference,
+)
 from runtime.vocabulary import Token, Vocabulary
 from toolchain.circuit_ir.evaluator import Evaluator
 from toolchain.circuit_ir.ir import Wire
 from toolchain.driver import Compilation
 from toolchain.errors import CompileError
-from toolchain.mir.interpreter import MachineResult, Provenance
+from toolchain.mir.interpreter import MachineFault, MachineResult, Provenance
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.ptx_frontend.interpreter import interpret
+from toolchain.ptx_frontend.memory import LaunchFault
+from toolchain.sanitizer.sanitizer import Tool, sanitize
 
 CIRCUIT_LEVELS = ("circuit", "placed")
 
@@ -36,16 +47,17 @@ class LevelReport:
 def check_program(compilation: Compilation, program: Program) -> Iterator[LevelReport]:
     """The levels of the program: PTX, MIR after every pass, ROM image. Stops after the first that differs.
 
-    Raises CompileError where the first level already cannot run the launch: then the kernel is at fault.
+    A launch that faults on the first level differs from what it must be there: it must not fault. Raises
+    CompileError where that level refuses the launch.
     """
     reference: tuple[int, ...] | None = None
     for level, run in _memory_levels(compilation, program):
         try:
             memory = run()
         except CompileError as fault:
-            if reference is None:
+            if reference is None and not isinstance(fault, LaunchFault | MachineFault):
                 raise
-            yield LevelReport(level, _fault(level, fault))
+            yield LevelReport(level, fault_difference(level, fault))
             return
         difference = _memory_difference(program, memory, reference, level)
         yield LevelReport(level, difference, "memory")
@@ -55,9 +67,9 @@ def check_program(compilation: Compilation, program: Program) -> Iterator[LevelR
     try:
         result = program.interpret()
     except CompileError as fault:
-        if reference is None:
+        if reference is None and not isinstance(fault, MachineFault):
             raise
-        yield LevelReport("machine", _fault("machine", fault))
+        yield LevelReport("machine", fault_difference("machine", fault))
         return
     difference = None if reference is None else memory_difference(result.memory, reference, "machine", result)
     yield LevelReport(
@@ -77,10 +89,23 @@ def _memory_difference(
         return memory_difference(memory, reference, level)
 
 
-def _fault(level: str, fault: CompileError) -> Difference:
-    """A level that stops where the one before it ran through."""
-    place = Provenance("the fault", 0, source=fault.location)
-    return Difference(level, "the launch ends as on the level before", fault.message, place=place)
+def check_accesses(compilation: Compilation, program: Program) -> LevelReport | None:
+    """The first access outside the array it is meant for, on the PTX; None if there is none or no PTX.
+
+    On the machine such an access would reach another array (loads wrap) or stop the launch.
+    """
+    module = compilation.last("ast")
+    if module is None:
+        return None
+    entry, tools = module.entries[0].name, frozenset({Tool.MEMCHECK})
+    errors = sanitize(module, entry, program.launch, program.spec, tools=tools).findings
+    if not errors:
+        return None
+    where = errors[0].places[0]
+    block, (width, height, _) = where.block or (0, 0, 0), program.launch.grid
+    place = Provenance(where.by, block[0] + width * (block[1] + height * block[2]), source=where.source)
+    found = f"{errors[0].kind.value}: {errors[0].message}"
+    return LevelReport("ptx", Difference("ptx", NO_FAULT, found, place=place))
 
 
 def _memory_levels(

@@ -8,7 +8,7 @@ import click
 
 from runtime.arguments import parse_launch
 from runtime.launcher import ModelEngine, Program
-from runtime.levels import CIRCUIT_LEVELS, LevelReport, check_circuit, check_program
+from runtime.levels import CIRCUIT_LEVELS, LevelReport, check_accesses, check_circuit, check_program
 from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
 from toolchain.commands.progress import waiting
 from toolchain.commands.run import opened_engine
@@ -69,6 +69,10 @@ def all_levels(
     compilation: Compilation, program: Program, up_to: str, dtype: str, checkpoint: Path | None
 ) -> Iterator[LevelReport]:
     """Every level in order; the caller stops at the first that differs."""
+    fault = check_accesses(compilation, program)
+    if fault is not None:
+        yield fault
+        return
     yield from check_program(compilation, program)
     if up_to == "program":
         return

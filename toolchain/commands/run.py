@@ -7,12 +7,13 @@ import click
 
 from runtime.arguments import parse_launch
 from runtime.launcher import Difference, Engine, Program, RunReport, open_engine, run_program
-from runtime.levels import check_program
+from runtime.levels import check_accesses, check_program
 from runtime.trace import Narrator, print_trace
 from runtime.vocabulary import Token
 from toolchain import machine_build
 from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
 from toolchain.commands.progress import building, waiting
+from toolchain.commands.sanitizing import print_findings, sanitize_kernel
 from toolchain.driver import Compilation, Options, compile_program
 from toolchain.machine_spec import MachineSpec, load_spec
 from toolchain.output import write_file
@@ -27,6 +28,7 @@ ENGINES = ("interp", "sparse", "transformers")
 @CHECKPOINT
 @DTYPE
 @click.option("--check", is_flag=True, help="hold every token against the machine interpreter's")
+@click.option("--sanitize", is_flag=True, help="report undefined behaviour, on the PTX interpreter")
 @click.option("--trace", type=click.Path(path_type=Path), help="write the launch's tokens to this file")
 @click.option("--unsigned", is_flag=True, help="print array values unsigned")
 @click.option("--quiet", is_flag=True, help="print the arrays and the verdict only")
@@ -48,6 +50,7 @@ def command(
     checkpoint: Path | None,
     dtype: str,
     check: bool,
+    sanitize: bool,
     trace: Path | None,
     unsigned: bool,
     quiet: bool,
@@ -56,15 +59,24 @@ def command(
     """Launch KERNEL and print its arrays afterwards."""
     spec = load_spec(machine)
     launch = parse_launch(grid, block, arguments, dynamic_shared)
-    compilation = compile_program(kernel, Options(spec, frontend, entry, defines), source_form=source_form)
+    options = Options(spec, frontend, entry, defines)
+    if sanitize:
+        found = sanitize_kernel(kernel, source_form, options, launch)
+        print_findings(found, launch, unsigned=unsigned, as_json=as_json)
+        context.exit(1 if found.errors else 0)
+    compilation = compile_program(kernel, options, source_form=source_form)
     program = Program(compilation.rom, spec, launch)
     load = len(program.load())
     talk = not (quiet or as_json)
     if talk:
         print_sizes(compilation, spec, engine)
         click.echo(f"load     {load} tokens\n")
-    opened = opened_engine(engine, spec, dtype, checkpoint)
-    report, tokens = _launch(program, opened, check, unsigned, talk)
+    fault = check_accesses(compilation, program) if check else None
+    if fault is not None:
+        report, tokens = RunReport({}, load, 0, fault.difference, engine), []
+    else:
+        opened = opened_engine(engine, spec, dtype, checkpoint)
+        report, tokens = _launch(program, opened, check, unsigned, talk)
     if check and engine == "interp" and report.check == "exact":
         report = with_program_check(report, compilation, program)
     if trace is not None:

@@ -1,0 +1,1 @@
+"""Undefined behaviour of a launch, found on the PTX interpreter: `sanitize` in sanitizer.py."""
