@@ -32,33 +32,24 @@ REFUSED = {
     "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2}": "matrix",
     "call.uni (r), vprintf, (a, b)": "printf",
     "call.uni (r), fib, (a)": "a call that was not inlined",
-    "ld.shared.u32 %r1, [%r2]": "shared memory",
-    "st.shared.u32 [%r2], %r1": "shared memory",
-    "bar.sync 0": "__syncthreads",
-    "barrier.sync 0": "__syncthreads",
-    "bar.red.popc.u32 %r1, 0, %p1": "__syncthreads",
-    "atom.global.add.u32 %r1, [%rd1], 3": "an atomic operation",
-    "red.global.add.u32 [%rd1], 3": "an atomic operation",
-    "shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1": "a warp shuffle",
-    "vote.sync.ballot.b32 %r1, %p1, -1": "a warp vote or match",
-    "match.any.sync.b32 %r1, %r2, -1": "a warp vote or match",
-    "activemask.b32 %r1": "a warp vote or match",
+    "barrier.arrive 1, 32": "a barrier of some of the threads",
+    "mbarrier.init.shared.b64 [%r1], 3": "a barrier of some of the threads",
+    "atom.global.add.f32 %f1, [%rd1], %f2": "floating point",
+    "atom.global.inc.u64 %rd1, [%rd2], 3": "this atomic operation",
+    "red.global.cas.b32 [%rd1], 3, 4": "this atomic operation",
+    "elect.sync %r1|%p1, -1": "this warp operation",
+    "redux.sync.add.u64 %rd1, %rd2, -1": "this warp operation",
+    "cp.async.ca.shared.global [%r1], [%rd1], 4": "an asynchronous copy",
+    "ld.global.b128 %rd1, [%rd2]": "this memory access",
+    "ld.global.v8.b32 {%r1, %r2}, [%rd2]": "this memory access",
+    "st.const.u32 [%r1], %r2": "this memory access",
+    "mov.u32 %r1, %nsmid": "special register %nsmid",
     "div.s32 %r1, %r2, %r3": "division",
     "rem.u32 %r1, %r2, %r3": "division",
-    "st.global.u8 [%rd1], %rs1": "8- and 16-bit data",
-    "st.global.b16 [%rd1], %rs1": "8- and 16-bit data",
     "popc.b16 %rs1, %rs2": "8- and 16-bit data",
-    "ld.global.v2.u32 {%r1, %r2}, [%rd1]": "vector memory access",
-    "ld.global.u64 %rd2, [%rd1]": "64-bit data",
-    "st.global.b64 [%rd1], %rd2": "64-bit data",
     "mul.hi.s64 %rd1, %rd2, %rd3": "64-bit data",
     "add.cc.u32 %r1, %r2, %r3": "64-bit data",
-    "ld.const.u32 %r1, [%rd1]": "constant memory",
-    "ld.local.u32 %r1, [%rd1]": "local memory",
-    "ld.u32 %r1, [%rd1]": "generic pointer",
     "mov.u32 %r1, %clock": "special register %clock",
-    "mov.u32 %r1, table": "a variable in memory",
-    "ld.global.u32 %r1, [table+4]": "a variable in memory",
     "trap": "a trap",
     "frobnicate.b32 %r1, %r2": "an instruction this toolchain does not know",
 }
@@ -97,7 +88,17 @@ cvta.to.global.u64 %rd1, %rd2;
 mad.wide.u32 %rd1, %r1, 4, %rd2; mov.b64 %rd1, %rd2;
 ld.global.u8 %r1, [%rd1]; ld.global.b16 %rs1, [%rd1+2]; add.s16 %rs1, %rs2, %rs3; selp.b16 %rs1, 1, 0, %p1;
 mul.wide.u16 %r1, %rs1, 4; mul.hi.u16 %rs1, %rs2, -13107; setp.lt.s16 %p1, %rs1, %rs2; cvt.s32.s8 %r1, %rs1;
-cvt.u16.u32 %rs1, %r1; shr.u16 %rs1, %rs2, %r1; mad.lo.s16 %rs1, %rs2, %rs3, %rs1;"""
+cvt.u16.u32 %rs1, %r1; shr.u16 %rs1, %rs2, %r1; mad.lo.s16 %rs1, %rs2, %rs3, %rs1;
+ld.shared.u32 %r1, [%r2]; st.shared.u32 [%r2], %r1; bar.sync 0; barrier.sync 0; barrier.cta.sync.aligned 0;
+bar.red.popc.u32 %r1, 0, %p1; barrier.cta.red.and.aligned.pred %p1, 0, !%p2; atom.global.add.u32 %r1, [%rd1], 3;
+atom.relaxed.sys.global.cas.b32 %r1, [%rd1], 3, %r2; red.shared.inc.u32 [%r1], 3;
+atom.acquire.gpu.max.s64 %rd1, [%rd2], %rd3;
+shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1; vote.sync.ballot.b32 %r1, %p1, -1; match.any.sync.b32 %r1, %r2, -1;
+activemask.b32 %r1; redux.sync.add.s32 %r1, %r2, -1; st.global.u8 [%rd1], %rs1; st.local.b16 [%rd1], %rs1;
+ld.global.nc.L1::evict_last.v2.u32 {%r1, %r2}, [%rd1]; ld.volatile.shared.u64 %rd2, [%rd1];
+st.global.v4.b8 [%rd1], {%rs1, %rs2, %rs3, %rs1}; st.relaxed.gpu.global.b64 [%rd1], %rd2;
+ld.const.u32 %r1, [%rd1]; ld.u32 %r1, [%rd1]; cvta.shared.u64 %rd1, %rd2; mov.u32 %r1, %lanemask_lt;
+prefetch.global.L2 [%rd1]; fence.acq_rel.gpu; nanosleep.u32 20;"""
 
 
 def test_everything_this_version_runs_is_accepted_and_well_formed() -> None:
@@ -113,9 +114,9 @@ def test_with_32_bit_addresses_64_bit_arithmetic_is_data() -> None:
 
 
 def test_all_of_them_are_listed_at_once() -> None:
-    text = "bar.sync 0;\n.loc 1 14 9\ndiv.s32 %r1, %r2, %r3;\n.loc 1 15 1\n"
+    text = "barrier.arrive 1, 32;\n.loc 1 14 9\ndiv.s32 %r1, %r2, %r3;\n.loc 1 15 1\n"
     text += "st.param.b32 [p], %r1; call.uni vprintf, (p);"
-    with pytest.raises(CompileError, match=r"__syncthreads .* 2 more kinds") as caught:
+    with pytest.raises(CompileError, match=r"a barrier of some .* 2 more kinds") as caught:
         check_supported(parse_ptx(kernel(text)).functions[0])
     assert [line.split(": ")[0].strip() for line in caught.value.hint.splitlines()[2:]] == [
         "k.cu:12:3",

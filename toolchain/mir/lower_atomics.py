@@ -59,10 +59,8 @@ def _word_atomic(
 ) -> None:
     dest, target, sources = operands
     values = [lowering.value(source) for source in sources]
-    deep = name == "dec"  # as deep as a machine block: its address has to be there already
-    place = word_place(lowering, memory, item, target) if deep else None
+    place = word_place(lowering, memory, item, target)
     with serial_block(lowering, item) as inner:
-        place = place or word_place(lowering, memory, item, target)
         old = load_word(lowering, place)
         new, changes = _updated(lowering, item, name, old, values)
         store_word(lowering, place, new, changes)

@@ -6,6 +6,7 @@ which another lane may be writing to: a serial block loads, inserts and stores, 
 local memory is its own; there all lanes do the same at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolchain.mir import ptx_facts
@@ -82,7 +83,8 @@ def variable_address(lowering: Lowering, memory: Memory, item: ast.Instruction, 
     """The byte address of a variable."""
     place = memory.placement.places.get(name.name)
     if place is None:
-        raise refuse(item, f"takes the address of '{name.name}', which is not a variable")
+        hint = "call functions by name: there are no function pointers"
+        raise refuse(item, f"takes the address of '{name.name}', which is not a variable", hint)
     address = add(place.address, constant(name.offset))
     assert address is not None
     return lowering.compute(Op.ADD, memory.frame, address) if place.space == "local" else address
@@ -158,7 +160,7 @@ def shift_in_word(lowering: Lowering, memory: Memory, item: ast.Instruction, pla
 # Words.
 
 
-def load_word(lowering: Lowering, place: WordPlace) -> Value:
+def load_word(lowering: Lowering, place: WordPlace) -> Register:
     """A new register with the word at a place."""
     dest = lowering.fresh()
     lowering.emit(Op.LOAD_SHARED if place.is_shared else Op.LOAD, dest, place.base, offset=place.offset)
@@ -213,7 +215,7 @@ def load(lowering: Lowering, memory: Memory, item: ast.Instruction) -> None:
     elements, place = _elements(item.operands[0]), item.operands[1]
     bits = ast.TYPE_BITS[kind]
     total = bits * len(elements)
-    words: list[Value]
+    words: Sequence[Value]
     if stated_space(item) == "param":
         words, shift = _parameter_words(lowering, memory, item, total)
     else:
@@ -228,7 +230,12 @@ def load(lowering: Lowering, memory: Memory, item: ast.Instruction) -> None:
 
 
 def _define_part(
-    lowering: Lowering, item: ast.Instruction, words: list[Value], low: int, kind: str, element: ast.Operand
+    lowering: Lowering,
+    item: ast.Instruction,
+    words: Sequence[Value],
+    low: int,
+    kind: str,
+    element: ast.Operand,
 ) -> None:
     """Gives an element its bits, from bit `low` of the words on."""
     if element in (ast.Register("_"), ast.Symbol("_")):

@@ -31,8 +31,8 @@ from toolchain.ptx_frontend import ast
 
 PASS_NAME = "lower-ptx"
 
-NOTHING_TO_DO = ("bar.warp.sync", "membar", "fence", "nanosleep", "prefetch", "pragma")
-"""A warp's lanes reconverge by themselves, and memory operations happen in order."""
+NOTHING_TO_DO = ("membar", "fence", "nanosleep", "prefetch", "pragma")
+"""Memory operations happen in order."""
 
 
 def run(
@@ -121,6 +121,8 @@ def _lower(lowering: Lowering, memory: Memory, item: ast.Instruction) -> None:
     match item.opcode:
         case _ if item.name.startswith(NOTHING_TO_DO):
             return
+        case "bar" if "warp" in item.modifiers:
+            lowering.append(Instruction(MirOp.SYNC, None, (), source=item.where))
         case "bra" | "ret" | "exit":
             _branch(lowering, item)
         case "brx":

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.ptx_frontend.ast import (
     TYPE_BITS,
-    Address,
     FloatImmediate,
     Function,
     Instruction,
@@ -33,8 +32,15 @@ SOME = rf"({HALF}|{WORD}|{WIDE})"
 SMALL = r"[bsu](8|16)"
 COMPARISON = r"(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
 BOOLEAN = r"(\.(and|or|xor))?"
-ORDER = r"((weak|volatile|relaxed|acquire|release)(\.(cta|gpu|sys|cluster))?\.)?"
-HINTS = r"(\.(nc|c[agvs]|lu|w[bt]|L[12]::\w+))*"
+SCOPE = r"((cta|cluster|gpu|sys)\.)?"
+ORDER = rf"((weak|volatile|relaxed|acquire|release|acq_rel)\.)?{SCOPE}"
+SPACE = r"((global|shared(::cta)?)\.)?"
+HINTS = r"((nc|c[agvs]|lu|w[bt]|L[12]::\w+)\.)*"
+VECTOR = r"(v[24]\.)?"
+DATA = r"[bsu](8|16|32|64)"
+UPDATE = r"(add|min|max)\.[su](32|64)|(inc|dec)\.u32|(and|or|xor)\.b(32|64)"
+ALIGNED = r"(\.aligned)?"
+BARRIER = rf"(cta\.)?(sync{ALIGNED}|red\.popc{ALIGNED}\.u32|red\.(and|or){ALIGNED}\.pred)"
 
 SUPPORTED: dict[str, str] = {
     "add": rf"{SOME}|sat\.s32",
@@ -70,27 +76,41 @@ SUPPORTED: dict[str, str] = {
     "slct": rf"{WORD}\.s32",
     "mov": rf"{SOME}|pred",
     "cvt": rf"({SMALL}|{ANY})\.({SMALL}|{ANY})",
-    "cvta": r"(to\.)?(global|const)\.[u](32|64)",
-    "ld": rf"param\.({SMALL}|{ANY})|{ORDER}global{HINTS}\.({SMALL}|{WORD})",
-    "st": rf"{ORDER}global{HINTS}\.{WORD}",
+    "cvta": r"(to\.)?(global|const|shared(::cta)?|local)\.u(32|64)",
+    "ld": rf"{ORDER}(param\.|const\.|local\.|{SPACE}){HINTS}{VECTOR}{DATA}",
+    "st": rf"{ORDER}(local\.|{SPACE}){HINTS}{VECTOR}{DATA}",
+    "atom": rf"{ORDER}{SPACE}({UPDATE}|exch\.b(32|64)|cas\.b(16|32|64))",
+    "red": rf"{ORDER}{SPACE}({UPDATE})",
+    "shfl": r"(sync\.)?(up|down|bfly|idx)\.b32",
+    "vote": r"(sync\.)?((all|any|uni)\.pred|ballot\.b32)",
+    "match": r"(any|all)\.sync\.b(32|64)",
+    "activemask": "b32",
+    "redux": r"sync\.((add|min|max)\.[su]32|(and|or|xor)\.b32)",
     "bra": r"(uni)?",
     "brx": "idx(\\.uni)?",
     "ret": "(uni)?",
     "exit": "",
-    "bar": r"warp\.sync",
+    "bar": rf"warp\.sync|{BARRIER}",
+    "barrier": BARRIER,
     "membar": r"\w+",
     "fence": r".*",
+    "nanosleep": "u32",
+    "prefetch": r".*",
 }
 """Opcode -> the modifiers that are accepted, as a regular expression over what follows the first dot.
 
-64-bit forms are those that compute addresses; address narrowing makes them 32-bit. 8- and 16-bit forms are what
-compilers make of 32-bit arithmetic and loads whose upper bits do not count. `bar.warp.sync` costs
-nothing: the lanes of a warp already meet at every post-dominator.
+64-bit arithmetic is what computes addresses; address narrowing makes it 32-bit. 8- and 16-bit forms are what
+compilers make of 32-bit arithmetic whose upper bits do not count. `bar.warp.sync` and fences cost nothing: the
+lanes of a warp already meet at every post-dominator, and memory operations happen in order.
 """
+
+WIDE_DATA_OPCODES = ("ld", "st", "atom", "red", "mov", "match")
+"""Opcodes whose 64-bit forms move data, not only addresses."""
 
 SPECIAL_REGISTERS = frozenset(
     {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
-    | {"%laneid", "%warpid", "WARP_SZ"}
+    | {f"%lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")}
+    | {"%laneid", "%warpid", "%nwarpid", "WARP_SZ"}
 )
 
 
@@ -138,28 +158,9 @@ def _is_printf(instruction: Instruction) -> bool:
     return instruction.opcode == "call" and bool({"vprintf", "printf"} & set(names))
 
 
-def _touches(space: str) -> Callable[[Instruction], bool]:
-    return lambda instruction: any(word.split("::")[0] == space for word in instruction.modifiers)
-
-
 def _is_wide_data(instruction: Instruction) -> bool:
     wide = any(TYPE_BITS.get(word) == 64 for word in instruction.modifiers)
     return wide or "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc")
-
-
-def _is_generic(instruction: Instruction) -> bool:
-    spaces = {"param", "global", "const", "shared", "local"}
-    return instruction.opcode in ("ld", "st") and not spaces & {
-        w.split("::")[0] for w in instruction.modifiers
-    }
-
-
-def _names_variable(instruction: Instruction) -> bool:
-    """Whether a `mov`, ld or st names a variable of the module; parameters and labels are no variables."""
-    if instruction.opcode not in ("mov", "cvta", "ld", "st") or "param" in instruction.modifiers:
-        return False
-    bases = [o.base if isinstance(o, Address) else o for o in instruction.operands]
-    return any(isinstance(base, Symbol) and base.name != "_" for base in bases)
 
 
 NOT_YET = "is not in this version of the machine"
@@ -191,32 +192,30 @@ REFUSALS: tuple[Refusal, ...] = (
         ),
     ),
     Refusal(
-        f"an atomic operation {NOT_YET}",
-        "let one thread combine the values, or give every thread its own word",
+        "this atomic operation is not supported",
+        "use one on 32- or 64-bit integers in global or shared memory",
         _opcodes("atom", "red"),
     ),
     Refusal(
-        f"a warp shuffle {NOT_YET}",
-        "exchange values through global memory and __syncwarp()",
-        _opcodes("shfl"),
+        "this warp operation is not supported",
+        "use shuffles and reductions of 32-bit integers, votes, and matches",
+        _opcodes("shfl", "vote", "match", "activemask", "redux", "elect"),
     ),
     Refusal(
-        f"a warp vote or match {NOT_YET}",
-        "write every lane's predicate to global memory and read them all",
-        _opcodes("vote", "match", "activemask", "redux", "elect"),
-    ),
-    Refusal(
-        f"__syncthreads {NOT_YET}",
-        "split the kernel into two launches, or let each warp use only its own data",
+        "a barrier of some of the threads, or one that does not wait, is not supported",
+        "use __syncthreads(), which all threads of the block reach",
         _opcodes("bar", "barrier", "mbarrier"),
     ),
-    Refusal(f"shared memory {NOT_YET}", "use an array in global memory", _touches("shared")),
     Refusal(
-        f"local memory (an indexed local array or a spilled structure) {NOT_YET}",
-        "use scalars, or index the array by constants so that it stays in registers",
-        _touches("local"),
+        "an asynchronous copy is not supported",
+        "load and store the elements",
+        _opcodes("cp", "multimem", "griddepcontrol", "prefetchu", "discard", "applypriority"),
     ),
-    Refusal(f"constant memory {NOT_YET}", "pass the table as an array argument", _touches("const")),
+    Refusal(
+        "this memory access is not supported",
+        "use elements of 8 to 64 bits, in vectors of at most four",
+        _opcodes("ld", "ldu", "st"),
+    ),
     Refusal(
         f"division {NOT_YET}",
         "divide by a constant, shift, or subtract in a loop",
@@ -227,19 +226,8 @@ REFUSALS: tuple[Refusal, ...] = (
         "use 32-bit elements and mask them",
         _word(r"[bsu](8|16)(x\d)?"),
     ),
-    Refusal(f"vector memory access {NOT_YET}", "load and store 32-bit elements", _word(r"v[248]")),
     Refusal(
         f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
-    ),
-    Refusal(
-        "an access through a generic pointer is not supported",
-        "keep pointers as kernel parameters, so that the compiler knows they are global",
-        _is_generic,
-    ),
-    Refusal(
-        f"a variable in memory (__device__, or a constant local array) {NOT_YET}",
-        "pass it as an array argument",
-        _names_variable,
     ),
     Refusal("a trap is not supported", "write an error code to an array", _opcodes("trap", "brkpt")),
     Refusal(
@@ -263,13 +251,9 @@ def refusal(instruction: Instruction) -> Refusal | None:
             )
     accepted = SUPPORTED.get(instruction.opcode)
     fits = accepted is not None and re.fullmatch(accepted, ".".join(instruction.modifiers)) is not None
-    if fits and not _vector(instruction) and not _names_variable(instruction):
+    if fits:
         return None
     return next(refusal for refusal in REFUSALS if refusal.matches(instruction))
-
-
-def _vector(instruction: Instruction) -> bool:
-    return any(word in ("v2", "v4", "v8", "b128") for word in instruction.modifiers)
 
 
 def unsupported(function: Function, address_size: int = 64) -> tuple[Unsupported, ...]:
@@ -277,7 +261,8 @@ def unsupported(function: Function, address_size: int = 64) -> tuple[Unsupported
     found = []
     for instruction in function.instructions:
         reason = refusal(instruction)
-        if reason is None and address_size == 32 and _is_wide_data(instruction):
+        moves = instruction.opcode in WIDE_DATA_OPCODES
+        if reason is None and address_size == 32 and not moves and _is_wide_data(instruction):
             reason = WIDE_DATA
         if reason is not None and instruction.name.split(".")[:2] != ["st", "param"]:  # a part of its call
             found.append(
