@@ -434,3 +434,38 @@ join:
     copied = absorb(one, join, before, FreshNames(set()), only=False)
     assert (copied is not None) == ("add" in line)
     assert absorb(one, join, before, FreshNames(set()), only=True) is not None
+
+
+EXCHANGE = """
+entry:
+    %i = mov 0
+    jump head
+head:
+    %mine = set.eq %tid.x, %i
+    branch %mine, change, meet
+change:
+    %x = ld.shared [0]
+    %y = mul.lo %x, 3
+    %z = add %y, 1
+    st.shared [0], %z
+    %w = ld.global [%tid.x + (param.0)>>2]
+    %v = add %w, %z
+    st.global [%tid.x + (param.0)>>2], %v
+    jump meet
+meet:
+    barrier on
+on:
+    %i = add %i, 1
+    %more = set.ne %i, ntid.x
+    branch %more, head, exit
+"""
+
+
+@SPECS
+def test_lanes_meet_at_a_barrier_in_a_loop_whose_header_divides_them(spec: MachineSpec) -> None:
+    """Copies of the header before and after the loop would make a loop with two entries."""
+    threads, value, expected = spec.lanes + 1, 0, []
+    for thread in range(threads):
+        value = 3 * value + 1
+        expected.append(thread + value)
+    check(mir(EXCHANGE, "shared 1, local 0\n"), spec, launch(list(range(threads)), threads), expected)
