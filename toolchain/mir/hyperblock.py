@@ -59,7 +59,7 @@ def absorb(
     terminator = first.terminator
     if first.serial or second.serial or isinstance(terminator, Barrier):
         return None
-    if not only and (_has(second, *WARP_OPS, MirOp.SYNC) or isinstance(second.terminator, Barrier)):
+    if not only and concerns_warp(second):
         return None
     if isinstance(terminator, Jump):
         return Block(first.label, first.instructions + second.instructions, second.terminator)
@@ -74,6 +74,11 @@ def absorb(
     body = [*first.instructions, *merge.body(second)]
     decided = merge.terminator(second.terminator, other, terminator)
     return Block(first.label, (*body, *merge.decision, *merge.selects()), decided)
+
+
+def concerns_warp(block: Block) -> bool:
+    """Whether it matters which lanes run the block together."""
+    return _has(block, *WARP_OPS, MirOp.SYNC) or isinstance(block.terminator, Barrier)
 
 
 def _has(block: Block, *ops: Operation) -> bool:

@@ -3,8 +3,9 @@
 Contract: valid MIR in, valid MIR out; same memory for kernels without data races inside a warp (lanes on
 different sides of a branch may then run together). Each step is `hyperblock.absorb`; the cost model
 (block_cost.py) accepts it. An absorbed loop body peels its first iteration, an absorbed exit becomes a
-guarded store. A block never takes in a second store, nor itself. First come whole ifs, then first iterations
-of loops, then copies of shared blocks.
+guarded store. A block never takes in a second store, nor itself. Where lanes wait for each other or look at
+each other's values, a step must not keep them from meeting again (a copy of a loop's header can). First come
+whole ifs, then first iterations of loops, then copies of shared blocks.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +15,9 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.mir import cleanup, jump_threading, liveness, uniformity
 from toolchain.mir.block_cost import CostModel
 from toolchain.mir.cfg import Cfg
-from toolchain.mir.hyperblock import FreshNames, absorb
+from toolchain.mir.hyperblock import FreshNames, absorb, concerns_warp
 from toolchain.mir.ir import Block, Function
+from toolchain.mir.layout import reconverges
 
 PASS_NAME = "hyperblocks"
 
@@ -31,6 +33,7 @@ class _Search:
     spec: MachineSpec
     model: CostModel
     cost: float
+    must_meet: bool
     refused: dict[tuple[int, ...], tuple[Block, ...]] = field(default_factory=dict)
 
     def improve(self, step: "Step") -> bool:
@@ -46,9 +49,10 @@ class _Search:
                 if merged is not None and bonus:
                     merged = self.if_it_fits(merged, parts[0])
                 if merged is not None and self.model.cost(merged) < self.cost + bonus:
-                    self.function = jump_threading.run(cleanup.run(merged, self.spec), self.spec)
-                    self.cost = self.model.cost(self.function)
-                    return True
+                    merged = jump_threading.run(cleanup.run(merged, self.spec), self.spec)
+                    if not self.must_meet or _meets(merged, self.spec):
+                        self.function, self.cost = merged, self.model.cost(merged)
+                        return True
                 self.refused[key] = parts
         return False
 
@@ -114,10 +118,15 @@ def _copies(
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function after every absorption that lowers its cost, innermost blocks first."""
     model = CostModel(spec, uniformity.uniform_registers(function))
-    search = _Search(function, spec, model, model.cost(function))
+    must_meet = any(concerns_warp(block) for block in function.blocks) and _meets(function, spec)
+    search = _Search(function, spec, model, model.cost(function), must_meet)
     while any(search.improve(step) for step in (_whole_ifs, _first_iterations, _copies)):
         pass
     return search.function
+
+
+def _meets(function: Function, spec: MachineSpec) -> bool:
+    return reconverges(uniformity.run(function, spec))
 
 
 def _absorbed(function: Function, first: Block, second: Block) -> Function | None:

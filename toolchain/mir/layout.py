@@ -43,6 +43,11 @@ def layout(function: Function) -> Function:
     return _without_uniform(function) if any(split_joins(function)) else function
 
 
+def reconverges(function: Function) -> bool:
+    """Whether lanes that a branch divides meet again where they can, once the function is laid out."""
+    return not any(split_joins(layout(function)))
+
+
 def tidy(function: Function) -> Function:
     """Without empty blocks, without branches that go one way, and with straight lines in one block."""
     blocks = {block.label: block for block in function.blocks}
