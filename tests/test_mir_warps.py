@@ -436,14 +436,14 @@ join:
     assert absorb(one, join, before, FreshNames(set()), only=True) is not None
 
 
-EXCHANGE = """
+TURNS = """
 entry:
     %i = mov 0
     jump head
 head:
-    %mine = set.eq %tid.x, %i
-    branch %mine, change, meet
-change:
+    %other = set.ne %tid.x, %i
+    branch %other, meet, turn
+turn:
     %x = ld.shared [0]
     %y = mul.lo %x, 3
     %z = add %y, 1
@@ -463,9 +463,9 @@ on:
 
 @SPECS
 def test_lanes_meet_at_a_barrier_in_a_loop_whose_header_divides_them(spec: MachineSpec) -> None:
-    """Copies of the header before and after the loop would make a loop with two entries."""
+    """A copy of the header before the loop would make a loop with two entries."""
     threads, value, expected = spec.lanes + 1, 0, []
     for thread in range(threads):
         value = 3 * value + 1
         expected.append(thread + value)
-    check(mir(EXCHANGE, "shared 1, local 0\n"), spec, launch(list(range(threads)), threads), expected)
+    check(mir(TURNS, "shared 1, local 0\n"), spec, launch(list(range(threads)), threads), expected)
