@@ -1,11 +1,11 @@
-"""Calls replaced by bodies: what a kernel computes stays the same, and what cannot be a body is refused."""
+"""Calls replaced by bodies and parameters by name: what a kernel computes stays the same; the rest is refused."""
 
 import pytest
 
 from toolchain.errors import CompileError
-from toolchain.launch import ArrayArgument, Launch
+from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC
-from toolchain.ptx_frontend import inline_calls, select_entry
+from toolchain.ptx_frontend import inline_calls, parameter_addresses, select_entry
 from toolchain.ptx_frontend.ast import Module
 from toolchain.ptx_frontend.interpreter import interpret
 from toolchain.ptx_frontend.parser import parse_ptx
@@ -290,3 +290,56 @@ def test_what_cannot_be_inlined_is_refused_at_its_line(functions: str, body: str
 def test_a_recursive_function_that_the_kernel_does_not_call_is_no_obstacle() -> None:
     recursive = ".func forever() { call forever; ret; }\n"
     assert run(inlined(recursive + SQUARE, square("%r0", "%r1"))) == [0, 1, 4, 9]
+
+
+def loaded(body: str, module_text: str = "") -> Module:
+    """A kernel with a structure of 16 bytes as its second parameter; it leaves %r0 in out[tid]."""
+    text = f"""{HEAD}{module_text}
+    .visible .entry k(.param .u64 out, .param .align 8 .b8 s[18]) {{
+        .reg .b16 %rs<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+        ld.param.u64 %rd1, [out];
+        mov.u32 %r1, %tid.x;
+        mul.wide.u32 %rd2, %r1, 4;
+        add.s64 %rd1, %rd1, %rd2;
+        {body}
+        st.global.u32 [%rd1], %r0;
+        ret;
+    }}"""
+    module = parse_ptx(text, "k.ptx")
+    result = parameter_addresses.run(module)
+    verify_ptx(result)
+    assert parse_ptx(print_ptx(result)) == result
+    return result
+
+
+def run_with(module: Module, structure: int) -> list[int]:
+    arguments = (ArrayArgument("out", (0,) * 4, "u32"), ScalarArgument("s", structure))
+    launch = Launch((1, 1, 1), (4, 1, 1), arguments)
+    return launch.read_back(interpret(module, "k", launch, CLASSIC))["out"]
+
+
+WORDS = (1000, 2**32 - 5, 77, 0x01020384)
+STRUCTURE_VALUE = sum(word << (32 * i) for i, word in enumerate(WORDS)) | 0x92FF << 128
+
+
+def test_fields_of_a_structure_at_known_offsets_need_no_memory() -> None:
+    module = loaded("""mov.b64 %rd3, s; add.s64 %rd4, %rd3, 4; mov.b64 %rd5, %rd4;
+        ld.param.u32 %r2, [%rd3]; ld.param.b32 %r3, [%rd5+4]; ld.param.s8 %r4, [%rd4+8]; ld.param.u8 %r5, [s+17];
+        add.u32 %r0, %r2, %r3; add.u32 %r0, %r0, %r4; add.u32 %r0, %r0, %r5;""")
+    assert run_with(module, STRUCTURE_VALUE) == [1000 + 77 - 124 + 0x92] * 4
+    assert module.functions[0].variables == ()
+    assert [i.name for i in module.functions[0].instructions if i.opcode == "mov"] == ["mov.u32"]
+
+
+def test_a_structure_at_an_unknown_offset_is_copied() -> None:
+    module = loaded("""mov.b64 %rd3, s; mul.wide.u32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4;
+        ld.param.u32 %r0, [%rd5]; ld.param.u16 %rs1, [%rd3+16]; cvt.u32.u16 %r2, %rs1; add.u32 %r0, %r0, %r2;""")
+    assert run_with(module, STRUCTURE_VALUE) == [(word + 0x92FF) % 2**32 for word in WORDS]
+    assert [(v.space, v.bytes) for v in module.functions[0].variables] == [("local", 18)]
+
+
+def test_an_address_that_two_instructions_write_is_not_taken_for_either() -> None:
+    module = loaded("""mov.b64 %rd3, s; mov.u32 %r2, 0;
+    next: ld.param.u32 %r0, [%rd3]; add.s64 %rd3, %rd3, 4; add.u32 %r2, %r2, 1;
+        .reg .pred %p; setp.le.u32 %p, %r2, %r1; @%p bra next;""")
+    assert run_with(module, STRUCTURE_VALUE) == list(WORDS)

@@ -19,7 +19,7 @@ from toolchain.forms import FORMS, Form, form_of, read_form
 from toolchain.machine_spec import CLASSIC, MachineSpec
 from toolchain.mir import emit_rom, lower_ptx, pipeline
 from toolchain.mir.rom import RomImage
-from toolchain.ptx_frontend import cuda, inline_calls, parser, select_entry, support
+from toolchain.ptx_frontend import cuda, inline_calls, parameter_addresses, parser, select_entry, support
 from toolchain.ptx_frontend.ast import Module
 
 
@@ -61,6 +61,10 @@ def _inline_calls(module: Module, options: Options) -> Module:
     return inline_calls.run(module)
 
 
+def _parameter_addresses(module: Module, options: Options) -> Module:
+    return parameter_addresses.run(module)
+
+
 def _check_supported(module: Module, options: Options) -> Module:
     """Refuses what the machine has no instructions for."""
     support.check_supported(module.entries[0], module.address_size)
@@ -83,6 +87,7 @@ PIPELINE = (
     Pass("parse", "ptx", "ast", _parse),
     Pass(select_entry.PASS_NAME, "ast", "ast", _select_entry),
     Pass(inline_calls.PASS_NAME, "ast", "ast", _inline_calls),
+    Pass(parameter_addresses.PASS_NAME, "ast", "ast", _parameter_addresses),
     Pass(CHECK_SUPPORTED, "ast", "ast", _check_supported),
     Pass(lower_ptx.PASS_NAME, "ast", "mir", _lower),
     *(Pass(name, "mir", "mir", _mir(run)) for name, run in pipeline.PASSES),  # listed in mir/pipeline.py

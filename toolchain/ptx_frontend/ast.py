@@ -132,6 +132,23 @@ Operand = (
 )
 
 
+def leaves(operand: Operand) -> Iterator[Operand]:
+    """The registers, symbols and literals inside an operand."""
+    match operand:
+        case Address(base, _):
+            if base is not None:
+                yield base
+        case Negated(inner):
+            yield inner
+        case Pair(first, second):
+            yield from (*leaves(first), *leaves(second))
+        case Vector(elements) | Group(elements):
+            for element in elements:
+                yield from leaves(element)
+        case _:
+            yield operand
+
+
 @dataclass(frozen=True)
 class Guard:
     """`@%p1` or `@!%p1` before an instruction."""

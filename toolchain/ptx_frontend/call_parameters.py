@@ -106,7 +106,6 @@ def _in_local_memory(function: Function, names: set[str]) -> Function:
     if not names:
         return function
     variables = tuple(replace(v, space="local") if v.name in names else v for v in function.variables)
-    kernels = {parameter.name for parameter in function.parameters}
     body = []
     for item in function.body:
         if isinstance(item, Instruction) and _is_parameter_move(item):
@@ -114,10 +113,6 @@ def _in_local_memory(function: Function, names: set[str]) -> Function:
             if isinstance(base, Symbol) and base.name in names:
                 words = tuple("local" if w.split("::")[0] == "param" else w for w in item.modifiers)
                 item = replace(item, modifiers=words)
-            elif not (isinstance(base, Symbol) and base.name in kernels) and isinstance(base, Register):
-                item = replace(
-                    item, modifiers=tuple(w for w in item.modifiers if w.split("::")[0] != "param")
-                )
         body.append(item)
     return replace(function, variables=variables, body=tuple(body))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from toolchain.ptx_frontend.ast import Address, Function, Group, Instruction, Module, Operand, Symbol, Vector
+from toolchain.ptx_frontend.ast import Function, Module, Symbol, leaves
 from toolchain.ptx_frontend.names import find_entry
 
 PASS_NAME = "select-entry"
@@ -36,18 +36,9 @@ def run(module: Module, name: str | None = None) -> Module:
 def _symbols(function: Function) -> set[str]:
     """Every symbol that the body names."""
     return {
-        name
-        for item in function.body
-        if isinstance(item, Instruction)
-        for operand in item.operands
-        for name in _names(operand)
+        leaf.name
+        for instruction in function.instructions
+        for operand in instruction.operands
+        for leaf in leaves(operand)
+        if isinstance(leaf, Symbol)
     }
-
-
-def _names(operand: Operand) -> set[str]:
-    match operand:
-        case Symbol(name) | Address(Symbol(name)):
-            return {name}
-        case Vector(elements) | Group(elements):
-            return {name for element in elements for name in _names(element)}
-    return set()

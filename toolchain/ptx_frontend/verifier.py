@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.ptx_frontend.ast import (
     TYPE_BITS,
-    Address,
     Function,
-    Group,
     Instruction,
     Label,
     Module,
@@ -28,7 +26,7 @@ from toolchain.ptx_frontend.ast import (
     Pair,
     Register,
     Symbol,
-    Vector,
+    leaves,
 )
 from toolchain.ptx_frontend.operations import operation
 from toolchain.ptx_frontend.printer import print_instruction, print_operand
@@ -112,7 +110,7 @@ class _Checker:
             elif self.types[guard.register] != "pred":
                 yield f"guard '{guard.register}' is a .{self.types[guard.register]}; expected a .pred"
         for operand in instruction.operands:
-            for leaf in _leaves(operand):
+            for leaf in leaves(operand):
                 if isinstance(leaf, Register) and leaf.name not in self.types and leaf.name != "_":
                     yield f"register '{leaf.name}' is not declared"
                 if isinstance(leaf, Symbol) and leaf.name != "_":
@@ -157,20 +155,3 @@ class _Checker:
         fits = have == want or (wider and have > want > 1)
         if not fits or (declared == "pred") != (kind == "pred"):
             yield f"'{print_operand(operand)}' is a .{declared}; '{instruction.name}' expects a .{kind} here"
-
-
-def _leaves(operand: Operand) -> Iterator[Operand]:
-    """The registers, symbols and literals inside an operand."""
-    match operand:
-        case Address(base, _):
-            if base is not None:
-                yield base
-        case Negated(inner):
-            yield inner
-        case Pair(first, second):
-            yield from (*_leaves(first), *_leaves(second))
-        case Vector(elements) | Group(elements):
-            for element in elements:
-                yield from _leaves(element)
-        case _:
-            yield operand
