@@ -14,7 +14,7 @@ def variable_name(symbol: str) -> str:
         return "local memory"
     if not symbol.startswith("_Z"):
         return symbol
-    for length in reversed(list(re.finditer(r"\d+", symbol))):
+    for length in re.finditer(r"\d+", symbol):
         name = symbol[length.end() : length.end() + int(length[0])]
         rest = symbol[length.end() + int(length[0]) :]
         if len(name) == int(length[0]) > 0 and re.fullmatch(r"E?(_\d*)?", rest):

@@ -102,20 +102,19 @@ class RaceCheck:
             "cta" in words, access.address, access.size, access.value,
             place(access.kind.value, access.instruction, access.thread),
         )  # fmt: skip
-        other = self._compare(access, record, state.clock)
-        if other is not None:
+        for other in self._compare(access, record, state.clock):
             self._report(access, other, record)
         if record.strong:
             self._synchronise(access, state, words)
 
-    def _compare(self, access: Access, record: _Record, clock: Clock) -> _Record | None:
-        """The first earlier access that races with this one. Keeps this one in every byte of it."""
-        found = None
+    def _compare(self, access: Access, record: _Record, clock: Clock) -> list[_Record]:
+        """The earlier accesses that race with this one. Keeps this one in every byte of it."""
+        found: list[_Record] = []
+        writes = access.kind is not AccessKind.LOAD
         for address in range(access.address, access.address + access.size):
             byte = self.bytes.setdefault((access.space.name, address), _Byte())
-            writes = access.kind is not AccessKind.LOAD
             earlier = (*byte.writes.values(), *(byte.reads.values() if writes else ()))
-            found = found or next((item for item in earlier if _race(item, record, clock)), None)
+            found += [item for item in earlier if item not in found and _race(item, record, clock)]
             if not writes:
                 byte.reads[record.thread] = record
                 continue
