@@ -19,6 +19,7 @@ from toolchain.mir.binding import bind_parameters, special_register
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.ir import EXIT, TRUE, ZERO, Block, Branch, Function, Instruction, Jump, MirOp, Predicate
 from toolchain.mir.isa import Op
+from toolchain.mir.layout import layout
 from toolchain.mir.lower_arithmetic import lower_arithmetic
 from toolchain.mir.lower_atomics import atomic
 from toolchain.mir.lower_barriers import barrier
@@ -41,9 +42,9 @@ def run(
     source_file: str = "",
     variables: tuple[ast.Variable, ...] = (),
 ) -> Function:
-    """The MIR of a PTX kernel: valid, unoptimised. `variables` are its module's.
+    """The MIR of a PTX kernel: valid, unoptimised, its blocks in an order in which lanes meet again.
 
-    Raises CompileError at what the machine cannot run.
+    `variables` are its module's. Raises CompileError at what the machine cannot run.
     """
     parameters = bind_parameters(function)
     placement = place_variables(function, variables)
@@ -53,7 +54,7 @@ def run(
         function.name, parameters, tuple(lowering.blocks), source_file,
         placement.variables, placement.shared_words, placement.local_words,
     )  # fmt: skip
-    return zero_undefined(with_clean_entry(result))
+    return layout(zero_undefined(with_clean_entry(result)))
 
 
 def with_clean_entry(function: Function) -> Function:
