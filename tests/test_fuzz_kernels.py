@@ -1,47 +1,84 @@
-"""Random kernels, compiled and run on the machine interpreter, against the same text compiled as C++."""
+"""Random kernels on the PTX interpreter, in MIR and in the ROM image, against the same text compiled as C++."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.fuzz_kernels import check_kernel, cxx_compiler, expected_memory, parsed_module, random_kernel
+from tests.fuzz.judge import LIMITS, check_kernel
+from tests.fuzz.kernels import FEATURES, kernel_of, random_kernel
+from tests.fuzz.tape import ENTRY_BITS, Tape, shrink
+from tests.fuzz_kernels import check_alone, check_seeds
+from tests.oracle.driver import cxx_compiler
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
-QUICK = 25
-BATCHES = 20
+QUICK = 20
+BATCHES = 40
+BATCH = 50
 
-needs_cxx = pytest.mark.skipif(cxx_compiler() is None, reason="needs g++ or cc")
+needs_cxx = pytest.mark.skipif(cxx_compiler() is None, reason="needs a C++ compiler")
+machines = pytest.mark.parametrize("spec", (NANO, CLASSIC), ids=lambda spec: spec.name)
 
 
-def check_batch(seeds: range, specs: tuple[MachineSpec, ...], folder: Path) -> None:
-    """Every kernel is right on every machine, or over one of its limits; most are right."""
-    kernels = [random_kernel(seed) for seed in seeds]
-    expected = expected_memory(kernels, folder)
-    module = parsed_module("\n".join(kernel.source for kernel in kernels), folder)
-    sources = {kernel.name: kernel.source for kernel in kernels}
-    limits = {"blocks", "registers", "predicates", "returns"}
-    right = 0
-    for spec in specs:
-        for kernel in kernels:
-            outcome = check_kernel(module, kernel, spec, expected[kernel.name])
-            right += outcome.kind == "right"
-            allowed = outcome.kind == "right" or (outcome.kind == "refused" and outcome.detail in limits)
-            assert allowed, f"{spec.name}, {outcome}\n{sources[kernel.name]}"
-    assert right > 0.8 * len(kernels) * len(specs)
+def check_batch(seeds: range, spec: MachineSpec, folder: Path) -> None:
+    """Every kernel is right, or over one of the machine's limits; most are right."""
+    outcomes = check_seeds(seeds, spec, check_kernel, folder)
+    wrong = [
+        outcome
+        for outcome in outcomes
+        if outcome.kind != "right" and not (outcome.kind == "refused" and outcome.detail in LIMITS)
+    ]
+    assert wrong == [], f"python -m tests.fuzz_kernels --machine {spec.name} shrinks these"
+    assert sum(outcome.kind == "right" for outcome in outcomes) > 0.7 * len(outcomes)
 
 
 @needs_cxx
-def test_random_kernels(tmp_path: Path) -> None:
-    check_batch(range(QUICK), (NANO, CLASSIC), tmp_path)
+@machines
+def test_random_kernels(spec: MachineSpec, tmp_path: Path) -> None:
+    check_batch(range(QUICK), spec, tmp_path)
 
 
 @needs_cxx
 @pytest.mark.slow
+@machines
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_many_random_kernels(batch: int, tmp_path: Path) -> None:
-    check_batch(range(1000 + 50 * batch, 1050 + 50 * batch), (NANO, CLASSIC), tmp_path)
+def test_two_thousand_random_kernels(batch: int, spec: MachineSpec, tmp_path: Path) -> None:
+    check_batch(range(1000 + BATCH * batch, 1000 + BATCH * (batch + 1)), spec, tmp_path)
+
+
+@needs_cxx
+@settings(
+    max_examples=10,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(st.lists(st.integers(0, (1 << ENTRY_BITS) - 1), min_size=60, max_size=400))
+def test_any_tape_is_a_kernel(entries: list[int]) -> None:
+    """Hypothesis chooses; what it finds wrong it shrinks."""
+    kernel = kernel_of(Tape(entries), "k", launches=1)
+    outcome = check_alone(kernel, CLASSIC, check_kernel)
+    allowed = outcome.kind == "right" or (outcome.kind == "refused" and outcome.detail in LIMITS)
+    assert allowed, f"{outcome}\n{kernel.source}\n{kernel.launches[0]}"
 
 
 def test_a_seed_is_always_the_same_kernel() -> None:
     assert random_kernel(3) == random_kernel(3)
     assert random_kernel(3).source != random_kernel(4).source
+
+
+def test_a_recorded_tape_writes_the_kernel_again() -> None:
+    tape = Tape(seed=5)
+    kernel = kernel_of(tape, "k")
+    assert kernel_of(Tape(tape.read), "k") == kernel
+
+
+def test_every_feature_comes() -> None:
+    seen = frozenset[str]().union(*(random_kernel(seed).features for seed in range(60)))
+    assert seen == {name for name, _ in FEATURES}
+
+
+def test_a_tape_shrinks_to_what_fails() -> None:
+    """Only the two entries that matter are left, at their places among zeros or none."""
+    assert shrink([7, 9, 1, 100, 3, 50, 8], lambda tape: 100 in tape and 50 in tape) == [100, 50]

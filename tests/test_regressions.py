@@ -1,4 +1,4 @@
-"""Small kernels that were refused or miscompiled once: tests/regressions/NAME.cu, its input and what it leaves."""
+"""Small kernels that were refused or miscompiled once: tests/regressions/NAME.cu, its launches and what they leave."""
 
 from pathlib import Path
 
@@ -6,33 +6,48 @@ import pytest
 
 from runtime.launcher import Program
 from runtime.levels import check_program
-from tests.kernels.case import array, launch_case, line
+from tests.fuzz.judge import expected_arrays
+from tests.fuzz.kernels import FuzzKernel
+from tests.fuzz.regressions import FOLDER, Regression, load, save
+from tests.oracle.driver import cxx_compiler
 from toolchain.driver import Options, compile_program
+from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
-FOLDER = Path(__file__).parent / "regressions"
-A = (0x1234FF81, 0, 0x000000FE, 0x80000007)
-
-CASES: dict[str, tuple[int, list[int]]] = {
-    "narrowed_loads": (2, [0x11234, 0xFF, 0x10000, 0]),
-    "narrowed_store": (2, [0xAABBCC81, 0x11223300]),
-    "narrowed_arithmetic": (2, [9, 0x1234FF81, 0, 0xFE]),
-    "casts": (2, [-127 + 0x83, -1, 0, 0]),
-    "byte_order": (2, [0x81FF3412, 0x12340000, 0, 0x000000FE]),
-    "composed": (2, [0x1234FF81 + 5, 0, 0xFE + 5, 0]),
-}
-"""Kernel -> threads, and `out` after the launch; it begins as BEFORE, as long as the result."""
-BEFORE = (0xAABBCCDD, 0x112233FF, 3, 4)
+FILES = sorted(FOLDER.glob("*.cu"))
+machines = pytest.mark.parametrize("spec", (NANO, CLASSIC), ids=lambda spec: spec.name)
+regressions = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-@pytest.mark.parametrize("spec", (NANO, CLASSIC), ids=lambda spec: spec.name)
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.cu")))
-def test_regression(name: str, spec: MachineSpec) -> None:
-    threads, result = CASES[name]
-    out = array("out", [value - (1 << 32) * (value >> 31) for value in BEFORE[: len(result)]])
-    words = array("a", [value - (1 << 32) * (value >> 31) for value in A])
-    case = launch_case(line(1), line(threads), (words, out), out=result)
-    compilation = compile_program(FOLDER / f"{name}.cu", Options(spec))
-    program = Program(compilation.rom, spec, case.launch)
-    assert [report.difference for report in check_program(compilation, program) if report.difference] == []
-    assert case.launch.read_back(program.interpret().memory) == case.expected()
+@machines
+@regressions
+def test_regression(path: Path, spec: MachineSpec) -> None:
+    """Every level agrees, and the last one leaves what the file says."""
+    regression = load(path)
+    if spec.name not in regression.expected:
+        pytest.skip(f"needs more lanes than '{spec.name}' has")
+    kernel = regression.kernel
+    compilation = compile_program(path, Options(spec, entry=kernel.name))
+    for launch, expected in zip(kernel.launches, regression.expected[spec.name], strict=True):
+        program = Program(compilation.rom, spec, launch)
+        reports = check_program(compilation, program)
+        assert [report.difference for report in reports if report.difference] == []
+        assert launch.read_back(program.interpret().memory) == expected
+
+
+@machines
+@pytest.mark.skipif(cxx_compiler() is None, reason="needs a C++ compiler")
+def test_the_oracle_says_the_same(spec: MachineSpec, tmp_path: Path) -> None:
+    found = [load(path) for path in FILES]
+    fitting = [regression for regression in found if spec.name in regression.expected]
+    kernels = [regression.kernel for regression in fitting]
+    expected = expected_arrays(kernels, spec.lanes, tmp_path, sanitize=True)
+    assert expected == {regression.kernel.name: regression.expected[spec.name] for regression in fitting}
+
+
+def test_a_regression_is_read_as_it_was_written(tmp_path: Path) -> None:
+    arguments = (ArrayArgument("a", (1, -2), "i16"), ScalarArgument("n", 3), ArrayArgument("empty", ()))
+    launch = Launch((1, 2, 1), (3, 1, 1), arguments, dynamic_shared=8)
+    kernel = FuzzKernel("k", "__global__ void k() {}\n", (launch,))
+    regression = Regression(kernel, {"nano": [{"a": [1, -2], "empty": []}]})
+    assert load(save(regression, tmp_path)) == regression

@@ -39,24 +39,25 @@ inline T shuffle(const char *name, unsigned mask, T value, int width, S source) 
     memcpy(&result, &gathered.value[from], sizeof result);
     return result;
 }
+template <typename T> using Promoted = decltype(+T());  // bytes and halfwords move as int
 }  // namespace qgpu
 
-template <typename T> inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
-    return qgpu::shuffle("__shfl_sync", mask, value, width,
+template <typename T> inline qgpu::Promoted<T> __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
+    return qgpu::shuffle("__shfl_sync", mask, +value, width,
                          [=](int, int first, int w) { return first + (int)((unsigned)lane % (unsigned)w); });
 }
-template <typename T> inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+template <typename T> inline qgpu::Promoted<T> __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
     int by = (int)(delta & 31);
-    return qgpu::shuffle("__shfl_up_sync", mask, value, width,
+    return qgpu::shuffle("__shfl_up_sync", mask, +value, width,
                          [=](int self, int first, int) { return self - by < first ? -1 : self - by; });
 }
-template <typename T> inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+template <typename T> inline qgpu::Promoted<T> __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
     int by = (int)(delta & 31);
-    return qgpu::shuffle("__shfl_down_sync", mask, value, width,
+    return qgpu::shuffle("__shfl_down_sync", mask, +value, width,
                          [=](int self, int first, int w) { return self + by >= first + w ? -1 : self + by; });
 }
-template <typename T> inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
-    return qgpu::shuffle("__shfl_xor_sync", mask, value, width, [=](int self, int first, int w) {
+template <typename T> inline qgpu::Promoted<T> __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
+    return qgpu::shuffle("__shfl_xor_sync", mask, +value, width, [=](int self, int first, int w) {
         int from = self ^ (bits & 31);
         return from >= first + w ? -1 : from;  // earlier segments may be read, later ones not
     });
@@ -98,7 +99,8 @@ inline int __uni_sync(unsigned mask, int p) {
 }
 __attribute__((always_inline)) inline unsigned __activemask() { return qgpu::active_lanes(); }
 template <typename T> inline unsigned __match_any_sync(unsigned mask, T value) {
-    uint64_t own = qgpu::bits_of(&value, sizeof value);
+    auto promoted = +value;
+    uint64_t own = qgpu::bits_of(&promoted, sizeof promoted);
     const qgpu::Gathered &all = qgpu::gather("__match_any_sync", mask, own);
     unsigned result = 0;
     for (unsigned lane = 0; lane < qgpu::kMaximumLanes; ++lane)
@@ -106,7 +108,9 @@ template <typename T> inline unsigned __match_any_sync(unsigned mask, T value) {
     return result;
 }
 template <typename T> inline unsigned __match_all_sync(unsigned mask, T value, int *all_equal) {
-    const qgpu::Gathered &all = qgpu::gather("__match_all_sync", mask, qgpu::bits_of(&value, sizeof value));
+    auto promoted = +value;
+    uint64_t own = qgpu::bits_of(&promoted, sizeof promoted);
+    const qgpu::Gathered &all = qgpu::gather("__match_all_sync", mask, own);
     *all_equal = qgpu::like_first(all) == all.lanes;
     return *all_equal ? all.lanes : 0;
 }
