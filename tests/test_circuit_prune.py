@@ -5,7 +5,7 @@ import pytest
 from runtime.loader import load_tokens
 from tests.conftest import compiled
 from tests.kernels.case import KernelCase
-from tests.kernels.cases import cases_for
+from tests.kernels.cases import QUICK, cases_for
 from tests.random_rom import random_launch, random_rom
 from tests.test_circuit_machine import first_difference
 from toolchain.circuit_ir.evaluator import logical_evaluator
@@ -62,7 +62,9 @@ def test_more_random_programs(seed: int) -> None:
     check(random_rom(seed, NANO), random_launch(seed, NANO))
 
 
-@pytest.mark.parametrize("case", cases_for(NANO), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in cases_for(NANO) if case.name in QUICK], ids=lambda case: case.name
+)
 def test_kernels(case: KernelCase) -> None:
     rom = compiled(case.name, NANO.name).rom
     check(rom, case.launches(NANO)[0].launch)

@@ -2,7 +2,9 @@
 
 kernel x input set x machine    PTX interpreter, MIR interpreter after every pass, machine interpreter
 kernel x nano                   logical circuit, placed circuit, stock model token by token (one in float32 too)
-two kernels x classic           stock model, the trace checked in one prefill (all: `make test-slow`)
+kernel x classic                stock model, the trace checked in one prefill
+
+The second line runs the basic kernels and a chosen dozen, the third that dozen, and `make test-slow` all of them.
 """
 
 from collections.abc import Iterator
@@ -15,22 +17,29 @@ from runtime.levels import CIRCUIT_LEVELS, check_circuit
 from runtime.vocabulary import Vocabulary
 from tests.conftest import case_of, compiled
 from tests.kernels.case import FOLDER, MACHINES, KernelCase, LaunchCase
-from tests.kernels.cases import CASES, cases_for
+from tests.kernels.cases import CASES, CHOSEN, QUICK, cases_for
 from toolchain.machine_build import ensure_checkpoint
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.ptx_frontend.interpreter import interpret
 
 Words = tuple[int, ...]
-IN_CI_ON_CLASSIC = ("dot", "collatz")
-
 on_every_machine = pytest.mark.parametrize(
     ("case", "spec"),
     [(case, spec) for spec in MACHINES for case in cases_for(spec)],
     ids=lambda item: item.name,
 )
-on_nano = pytest.mark.parametrize("case", cases_for(NANO), ids=lambda case: case.name)
-on_classic = pytest.mark.parametrize("case", cases_for(CLASSIC), ids=lambda case: case.name)
+
+
+def on(spec: MachineSpec, quick: tuple[str, ...]) -> Any:
+    """A test of every kernel that fits the machine; those that are not `quick` run under `slow`."""
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.name, marks=() if case.name in quick else pytest.mark.slow)
+            for case in cases_for(spec)
+        ],
+    )
 
 
 def program_of(case: KernelCase, spec: MachineSpec, launch: LaunchCase) -> Program:
@@ -65,7 +74,7 @@ def test_program_levels(case: KernelCase, spec: MachineSpec) -> None:
             assert arrays(launch, memory) == launch.expected(), f"input set {number} on level {level}"
 
 
-@on_nano
+@on(NANO, QUICK)
 @pytest.mark.parametrize("level", CIRCUIT_LEVELS)
 def test_circuits_on_nano(case: KernelCase, level: str) -> None:
     program = program_of(case, NANO, case.launches(NANO)[0])
@@ -89,7 +98,7 @@ def model(spec: MachineSpec, dtype: str = "bfloat16") -> ModelEngine:
     return engine
 
 
-@on_nano
+@on(NANO, QUICK)
 def test_stock_model_on_nano(case: KernelCase, nano_model: ModelEngine) -> None:
     """Token by token, as `generate` would: the arrays come out of the recurrent state."""
     launch = case.launches(NANO)[0]
@@ -98,7 +107,7 @@ def test_stock_model_on_nano(case: KernelCase, nano_model: ModelEngine) -> None:
     assert report.arrays == launch.expected()
 
 
-@on_nano
+@on(NANO, QUICK)
 def test_stock_model_on_nano_edge_values(case: KernelCase, nano_model: ModelEngine) -> None:
     for launch in case.launches(NANO)[1:]:
         program = program_of(case, NANO, launch)
@@ -131,18 +140,8 @@ def test_generate_with_unmodified_transformers() -> None:
     assert written[0, len(load) :].tolist() == wanted
 
 
-def check_on_classic(case: KernelCase, engine: ModelEngine) -> None:
+@on(CLASSIC, CHOSEN)
+def test_stock_model_on_classic(case: KernelCase, classic_model: ModelEngine) -> None:
     program = program_of(case, CLASSIC, case.launches(CLASSIC)[0])
-    difference = engine.prefill_check(program, program.interpret())
+    difference = classic_model.prefill_check(program, program.interpret())
     assert difference is None, str(difference)
-
-
-@pytest.mark.parametrize("name", IN_CI_ON_CLASSIC)
-def test_stock_model_on_classic(name: str, classic_model: ModelEngine) -> None:
-    check_on_classic(case_of(name), classic_model)
-
-
-@pytest.mark.slow
-@on_classic
-def test_stock_model_on_classic_every_kernel(case: KernelCase, classic_model: ModelEngine) -> None:
-    check_on_classic(case, classic_model)

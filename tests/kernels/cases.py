@@ -7,6 +7,7 @@ integers, from the definition of the result and not from the kernel's text.
 
 from importlib import import_module
 
+from tests.kernels import cases_basic
 from tests.kernels.case import FOLDER, KernelCase
 from toolchain.machine_spec import MachineSpec
 
@@ -15,6 +16,16 @@ MODULES = tuple(sorted(path.stem for path in FOLDER.glob("cases_*.py")))
 CASES: tuple[KernelCase, ...] = tuple(
     case for name in MODULES for case in import_module(f"{__package__}.{name}").CASES
 )
+
+
+CHOSEN = (
+    "dot", "nested_branches", "puzzle_conv_1d", "reduce_tree", "reduce_atomic", "reduce_butterfly", "scan_blocks",
+    "convolution_2d", "division_signed", "fibonacci64", "sort_local", "compact_ballot",
+)  # fmt: skip
+"""A dozen short kernels that between them use every feature of the machine: what CI runs on the slowest levels."""
+
+QUICK = (*(case.name for case in cases_basic.CASES), *CHOSEN)
+"""What CI runs on levels that take seconds a kernel; the others run there under `make test-slow`."""
 
 
 def cases_for(spec: MachineSpec) -> tuple[KernelCase, ...]:

@@ -91,7 +91,7 @@ def box_blur(spec: MachineSpec) -> tuple[LaunchCase, ...]:
         arguments = (array("in", a), zeros("out", a.size), *scalars(width=width, height=height))
         return launch_case(cover(width, height, (2, 2, 1)), (2, 2, 1), arguments, out=sums)
 
-    return case(plain(2, 2)), case(edges(3, 5)), case(edges(4, 1)), case(np.full((2, 3), INT_MIN))
+    return case(plain(2, 2)), case(edges(3, 3)), case(edges(4, 1)), case(np.full((2, 3), INT_MIN))
 
 
 def convolution_2d(spec: MachineSpec) -> tuple[LaunchCase, ...]:
@@ -270,8 +270,8 @@ def mandelbrot(spec: MachineSpec) -> tuple[LaunchCase, ...]:
 
     return (
         case(4, 1, -2 * one, one // 2, one, 6),
-        case(8, 5, -2 * one, one, one // 2, 20),
-        case(3, 3, -one, one // 8, one // 16, 30),
+        case(4, 3, -2 * one, one, one // 2, 12),
+        case(3, 1, -one, one // 8, one // 16, 30),
         case(2, 1, 8 * one, 8 * one, -8 * one, 3),
         case(2, 2, 0, 0, one, 0),
     )

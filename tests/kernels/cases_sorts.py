@@ -78,7 +78,13 @@ def radix_sort(spec: MachineSpec) -> tuple[LaunchCase, ...]:
         return launch_case(ONE, line(len(a)), arguments, data=unsigned[order])
 
     plain = np.array([3, 1, 2, 1])
-    return case(plain, 2), case(edges(8), 32), case(shuffled(7) + 2, 3), case(edges(6), 1), case(edges(3), 0)
+    return (
+        case(plain, 2),
+        case(edges(4)[::-1], 32),
+        case(shuffled(7) + 2, 3),
+        case(edges(6), 1),
+        case(edges(3), 0),
+    )
 
 
 def counting_sort(spec: MachineSpec) -> tuple[LaunchCase, ...]:
