@@ -337,7 +337,21 @@ def index24(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     )
 
 
+def dot_dp4a(spec: MachineSpec) -> tuple[LaunchCase, ...]:
+    def case(a: list[int], b: list[int], threads: int) -> LaunchCase:
+        arguments = (array("a", a, "i8"), array("b", b, "i8"), ScalarArgument("n", len(a) // 4))
+        arguments += (array("out", [5]),)
+        return launch_case(ONE, line(threads), arguments, out=[5 + np.dot(big(a), big(b))])
+
+    return (
+        case([1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, -5, 4, 3, 2, -1], 2),
+        case([-128] * 12, [-128, 127] * 6, 4),
+        case([127, -128, -1, 0] * 3, [-128, -1, -1, 99] * 3, 1),
+    )
+
+
 CASES = kernels(
     popcount_tricks, crc32_bitwise, crc32_table, fnv1a64, xorshift, string_search, uppercase, saxpy16,
     byte_shuffle, bit_fields, rotate, vector_loads, blend_pixels, base64, delta16, morton, index24,
+    dot_dp4a,
 )  # fmt: skip
