@@ -59,6 +59,7 @@ def link_symbols(rom: RomImage, spec: MachineSpec, launch: Launch) -> dict[str, 
         symbols[f"global.{variable.name}"] = WORD_BYTES * word
         word += variable.words
     symbols["local.base"] = WORD_BYTES * (rom.shared_words + _dynamic_words(launch))
+    symbols["local.words"] = rom.local_words
     return symbols
 
 

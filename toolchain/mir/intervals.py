@@ -25,7 +25,7 @@ def of_link_value(value: LinkValue, function: Function, spec: MachineSpec) -> In
     """Pointers are byte addresses inside memory (or just past it), extents are what the machine can hold."""
     limits = {f"param.{item.word}": 4 * spec.memory_words for item in function.parameters if item.pointer}
     limits |= {f"global.{item.name}": 4 * spec.memory_words for item in function.variables}
-    limits["local.base"] = 4 * spec.shared_words
+    limits |= {"local.base": 4 * spec.shared_words, "local.words": spec.shared_words}
     low = high = value.addend
     for name, factor in value.terms:
         if name.startswith("ntid."):

@@ -9,7 +9,6 @@ local memory is its own; there all lanes do the same at once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.mir import ptx_facts
 from toolchain.mir.affine import add, constant, symbol, word_address
 from toolchain.mir.ir import ZERO, Instruction, MirOp, Predicate, Register, Special, Value
 from toolchain.mir.isa import MulOp, Op
@@ -17,7 +16,7 @@ from toolchain.mir.lowering import AND, AND_NOT, OR, Lowering, refuse
 from toolchain.mir.lowering_blocks import serial_block
 from toolchain.mir.ptx_spaces import MEMORIES, Spaces, memory_of, register_spaces, stated_space
 from toolchain.mir.rom import LinkValue
-from toolchain.mir.variables import LOCAL_BASE, WORD_BYTES, Placement
+from toolchain.mir.variables import FRAME_BYTES, LOCAL_BASE, WORD_BYTES, Placement
 from toolchain.ptx_frontend import ast
 
 WORD_BITS = 8 * WORD_BYTES
@@ -27,15 +26,13 @@ WORD_BITS = 8 * WORD_BYTES
 class Memory:
     """What memory instructions need to know of their kernel.
 
-    `frame` holds the byte address of the thread's local frame, `counted` what `bar.red` counted so far;
-    `parameters` are the registers that hold the address of a parameter.
+    `frame` holds the byte address of the thread's local frame, `counted` what `bar.red` counted so far.
     """
 
     placement: Placement
     spaces: Spaces
     frame: Register
     counted: Register
-    parameters: dict[str, ast.Symbol]
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,12 @@ class WordPlace:
 
 def open_memory(lowering: Lowering, placement: Placement) -> Memory:
     """The memory of a kernel; the open block is its entry, which computes the local frame."""
-    parameters = {
-        name: source
-        for name, source in ptx_facts.symbol_registers(lowering.function).items()
-        if any(parameter.name == source.name for parameter in lowering.parameters)
-    }
     spaces = register_spaces(lowering.function, lowering.parameters, placement)
-    memory = Memory(placement, spaces, lowering.fresh(), lowering.fresh(), parameters)
+    memory = Memory(placement, spaces, lowering.fresh(), lowering.fresh())
     if placement.local_words:
         first = lowering.compute(MulOp.LO, Special("warpid"), constant(lowering.spec.lanes))
         thread = lowering.compute(Op.ADD, first, Special("laneid"))
-        start = lowering.compute(MulOp.LO, thread, constant(WORD_BYTES * placement.local_words))
+        start = lowering.compute(MulOp.LO, thread, FRAME_BYTES)
         lowering.emit(Op.ADD, memory.frame, start, LOCAL_BASE)
     return memory
 
@@ -95,8 +87,6 @@ def move_address(lowering: Lowering, memory: Memory, item: ast.Instruction) -> N
     source = item.operands[1]
     if not isinstance(source, ast.Symbol):
         lowering.define_pair(item, lowering.pair(source))
-    elif any(source.name == parameter.name for parameter in lowering.parameters):
-        lowering.define(item, ZERO)  # of use to ld.param only, which knows it
     else:
         lowering.define(item, variable_address(lowering, memory, item, source))
 
@@ -217,7 +207,7 @@ def load(lowering: Lowering, memory: Memory, item: ast.Instruction) -> None:
     total = bits * len(elements)
     words: Sequence[Value]
     if stated_space(item) == "param":
-        words, shift = _parameter_words(lowering, memory, item, total)
+        words, shift = _parameter_words(lowering, item, total)
     else:
         start = word_place(lowering, memory, item, place)
         words = [load_word(lowering, start.next(i)) for i in range(-(-total // WORD_BITS))]
@@ -251,13 +241,9 @@ def _define_part(
     lowering.define(item, value, element, fits=bits < WORD_BITS and not signed, is_signed=signed)
 
 
-def _parameter_words(
-    lowering: Lowering, memory: Memory, item: ast.Instruction, bits: int
-) -> tuple[list[Value], LinkValue]:
+def _parameter_words(lowering: Lowering, item: ast.Instruction, bits: int) -> tuple[list[Value], LinkValue]:
     """The words of a parameter that ld.param reads, and where in the first of them it begins."""
     base, offset = _base_and_offset(item.operands[1])
-    if isinstance(base, ast.Register) and base.name in memory.parameters:
-        base = memory.parameters[base.name]
     if not isinstance(base, ast.Symbol):
         raise refuse(
             item, "reads a parameter through a register", "index structure parameters with constants"

@@ -35,16 +35,6 @@ def constant_registers(function: ast.Function) -> dict[str, int]:
     }
 
 
-def symbol_registers(function: ast.Function) -> dict[str, ast.Symbol]:
-    """Registers whose one definition is an unguarded `mov` of a variable's or parameter's address."""
-    return {
-        name: item.operands[1]
-        for name, (item, *others) in _definitions(function).items()
-        if not others and item.opcode == "mov" and item.guard is None
-        if isinstance(item.operands[1], ast.Symbol)
-    }
-
-
 def _definitions(function: ast.Function) -> dict[str, list[ast.Instruction]]:
     """Instructions by the register they define; a register of a vector has an unknown definition."""
     found: dict[str, list[ast.Instruction]] = {}

@@ -23,7 +23,7 @@ class LinkValue:
 
     Symbols: `param.K` is the K-th 32-bit word of the parameters; `ntid.x` .. `nctaid.z` are the launch extents;
     `global.NAME` is the byte address of a variable in global memory; `local.base` the byte address in shared memory
-    of the first thread's local arrays.
+    of the first thread's local arrays, `local.words` how many words of them a thread has.
     """
 
     addend: int = 0

@@ -3,7 +3,8 @@
     .global, .const   after the launch's arrays in global memory; link symbol `global.NAME`
     .shared           from byte 0 of shared memory, in the order of their declarations
     extern .shared    after all of them: the launch's dynamic shared memory
-    .local            a frame for each thread, in shared memory behind the rest; link symbol `local.base`
+    .local            a frame for each thread, in shared memory behind the rest; link symbols `local.base`,
+                      where the first begins, and `local.words`, the size of one
 
 The machine has no other memories: constants are words like all others, and a local array is a part of the
 thread block's shared memory that only one thread uses. Only variables the kernel names are placed.
@@ -20,6 +21,8 @@ from toolchain.ptx_frontend import ast
 
 WORD_BYTES = 4
 LOCAL_BASE = symbol("local.base")
+FRAME_BYTES = LinkValue(0, (("local.words", WORD_BYTES),))
+"""From one thread's local frame to the next: the frame may grow after lowering, by what registers spill."""
 
 
 @dataclass(frozen=True)
