@@ -94,6 +94,7 @@ def main(seeds: str, machines: tuple[str, ...], ptx: bool, sanitize: bool, shrin
                     if shrinks:
                         kernel = smallest(int(outcome.kernel[1:]), spec, outcome.kind, check)
                         click.echo(f"  kept as {keep(kernel)}")
+        click.echo(f"{batch.stop - first} seeds, {sum(counts.values())} kernels", err=True)
     for (machine, kind, detail), count in sorted(counts.items()):
         click.echo(f"{count:6} {machine:8} {kind:8} {detail}")
     if faulty:

@@ -12,7 +12,6 @@ from toolchain.driver import Compilation, Options, compile_program
 from toolchain.errors import CompileError, VerifyError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
-from toolchain.mir.interpreter import MachineFault
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.ptx_frontend import cuda, interpreter, parser
 from toolchain.ptx_frontend.memory import LaunchFault
@@ -74,11 +73,16 @@ def check_ptx(kernel: FuzzKernel, spec: MachineSpec, expected: Sequence[Arrays],
                 return Outcome(kernel.name, "wrong", f"launch {number}: ptx: {problem}")
     except LaunchFault as fault:
         return Outcome(kernel.name, "wrong", f"ptx: {fault}")
-    except VerifyError as error:
-        return Outcome(kernel.name, "crash", str(error))
     except CompileError as error:
-        return Outcome(kernel.name, "refused", error.limit or error.message)
+        return stopped(kernel, error)
     return Outcome(kernel.name, "right")
+
+
+def stopped(kernel: FuzzKernel, error: CompileError) -> Outcome:
+    """A kernel that is not compiled: refused, or at a stage whose output its own verifier rejects, a crash."""
+    if isinstance(error, VerifyError):
+        return Outcome(kernel.name, "crash", str(error))
+    return Outcome(kernel.name, "refused", error.limit or error.message)
 
 
 def check_kernel(kernel: FuzzKernel, spec: MachineSpec, expected: Sequence[Arrays], folder: Path) -> Outcome:
@@ -89,10 +93,10 @@ def check_kernel(kernel: FuzzKernel, spec: MachineSpec, expected: Sequence[Array
     path = write_kernel(kernel, folder)
     try:
         compilation = compile_program(path, Options(spec, entry=kernel.name))
-    except VerifyError as error:
-        return Outcome(kernel.name, "crash", str(error))
     except CompileError as error:
-        return Outcome(kernel.name, "refused", error.limit or error.message)
+        return stopped(kernel, error)
+    except Exception as error:
+        return Outcome(kernel.name, "crash", repr(error))
     for number, (launch, arrays) in enumerate(zip(kernel.launches, expected, strict=True)):
         problem = launch_problem(compilation, Program(compilation.rom, spec, launch), arrays)
         if problem:
@@ -119,7 +123,7 @@ def launch_problem(compilation: Compilation, program: Program, expected: Arrays)
         level = "machine"
         program.load()
         problem = difference(launch, program.interpret().memory, expected)
-    except (LaunchFault, MachineFault, VerifyError) as fault:
+    except CompileError as fault:
         problem = str(fault)
     return f"{first_difference(compilation, program) or level}: {problem}" if problem else ""
 
