@@ -1,5 +1,6 @@
 """The parse tree of grammar.lark to the AST: one short method a rule."""
 
+from math import prod
 from typing import Any
 
 from lark import Token, Tree
@@ -176,23 +177,24 @@ class TreeBuilder:
         for declarator in children[len(attributes) :]:
             name, *rest = declarator.children
             dimensions = tuple(self._dimension(child) for child in rest[:-1])
-            initialiser = tuple(self._initialiser(rest[-1], name)) if rest[-1] is not None else ()
-            if dimensions[:1] == (0,) and initialiser:
-                dimensions = (len(initialiser), *dimensions[1:])
-            result.append(
-                Variable(space, str(name), words[-1], align, dimensions + vector, initialiser, external)
-            )
+            shape = dimensions + vector
+            initialiser = () if rest[-1] is None else tuple(self._initialiser(rest[-1], name, shape))
+            if shape[:1] == (0,) and initialiser:
+                shape = (len(initialiser) // prod(shape[1:]), *shape[1:])
+            result.append(Variable(space, str(name), words[-1], align, shape, initialiser, external))
         return result
 
-    def _initialiser(self, node: Tree, name: Token) -> list[int | str]:
+    def _initialiser(self, node: Tree, name: Token, shape: tuple[int, ...] = ()) -> list[int | str]:
+        """The elements; a row in braces that is not the last is filled up with zeros."""
         match node.data:
             case "initialisers":
-                return [
-                    value
-                    for child in node.children
-                    if child is not None
-                    for value in self._initialiser(child, name)
-                ]
+                values: list[int | str] = []
+                row = prod(shape[1:])
+                for child in node.children:
+                    if child is not None:
+                        values += [0] * (-len(values) % row if child.data == "initialisers" else 0)
+                        values += self._initialiser(child, name, shape[1:])
+                return values
             case "integer":
                 return [self._integer(node)]
             case "initial_symbol" | "initial_generic":
@@ -288,6 +290,10 @@ class TreeBuilder:
                 return Immediate(self._integer(node))
             case "address":
                 return self._address(self._operand(children[0]), node)
+            case "element":
+                if integer(children[1]):
+                    raise self.error("an element other than [0] of an array; write name+BYTES", children[0])
+                return Symbol(str(children[0]))
             case "displaced":
                 return Symbol(str(children[0]), self._integer(children[1]))
             case "displaced_back":

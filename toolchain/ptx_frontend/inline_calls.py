@@ -210,7 +210,7 @@ class _Draft:
             for table in callee.tables
         ]
         guard, end, skip = call.instruction.guard, self.fresh("$L__end"), self.fresh("$L__skip")
-        body = _without_returns(_renamed(callee, names), end)
+        body = _without_returns(_renamed(callee, names, call), end)
         if guard is not None:
             unless = Guard(guard.register, not guard.negated)
             self.body.append(self.made(call, "bra", (), Symbol(skip), guard=unless))
@@ -276,11 +276,16 @@ class _Draft:
         return replace(call.instruction, opcode=opcode, modifiers=modifiers, operands=operands, guard=guard)
 
 
-def _renamed(function: Function, names: dict[str, str]) -> list[Label | Instruction]:
-    return [
-        Label(names[item.name]) if isinstance(item, Label) else rename_instruction(item, names)
-        for item in function.body
-    ]
+def _renamed(function: Function, names: dict[str, str], call: Call) -> list[Label | Instruction]:
+    """The body under its new names. An instruction whose source line is unknown is at the call's."""
+    body: list[Label | Instruction] = []
+    for item in function.body:
+        if isinstance(item, Label):
+            body.append(Label(names[item.name]))
+        else:
+            source = item.source or call.instruction.source
+            body.append(replace(rename_instruction(item, names), source=source))
+    return body
 
 
 def _without_returns(body: list[Label | Instruction], end: str) -> list[Label | Instruction]:

@@ -1,5 +1,7 @@
 """The AST as PTX text. `parse_ptx(print_ptx(module)) == module` for every Module the parser makes."""
 
+from math import prod
+
 from toolchain.ptx_frontend.ast import (
     Address,
     FloatImmediate,
@@ -100,9 +102,17 @@ def _variable(variable: Variable) -> str:
     text += f" .{variable.type} {variable.name}"
     text += "".join(f"[{extent or ''}]" for extent in variable.dimensions)
     if variable.initialiser:
-        values = ", ".join(map(str, variable.initialiser))
-        text += f" = {{{values}}}" if variable.dimensions else f" = {values}"
+        text += f" = {_initialiser(variable.initialiser, variable.dimensions)}"
     return text + ";"
+
+
+def _initialiser(values: tuple[int | str, ...], shape: tuple[int, ...]) -> str:
+    """The elements in braces, every row of a row in its own."""
+    if not shape:
+        return str(values[0]).replace("+-", "-")
+    row = prod(shape[1:])
+    rows = [_initialiser(values[i : i + row], shape[1:]) for i in range(0, len(values), row)]
+    return f"{{{', '.join(rows)}}}"
 
 
 def print_instruction(instruction: Instruction) -> str:
