@@ -8,7 +8,7 @@ placed         the placed circuit: tokens
 transformers   the stock model, the whole trace in one prefill: tokens
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.launcher import (
@@ -22,14 +22,17 @@ from runtime.launcher import (
     memory_difference,
 )
 from runtime.vocabulary import Token, Vocabulary
-from toolchain.circuit_ir.evaluator import Evaluator
+from toolchain.circuit_ir.evaluator import Evaluator, RangeError
 from toolchain.circuit_ir.ir import Wire
 from toolchain.driver import Compilation
 from toolchain.errors import CompileError
+from toolchain.launch import ELEMENT_BITS, ArrayArgument
 from toolchain.mir.interpreter import MachineFault, MachineResult, Provenance
 from toolchain.mir.mir_interpreter import run_mir
-from toolchain.ptx_frontend.interpreter import interpret
+from toolchain.ptx_frontend.interpreter import interpret, prepare
 from toolchain.ptx_frontend.memory import LaunchFault
+from toolchain.ptx_frontend.observer import LastStore
+from toolchain.ptx_frontend.printer import print_instruction
 from toolchain.sanitizer.sanitizer import Tool, sanitize
 
 CIRCUIT_LEVELS = ("circuit", "placed")
@@ -44,11 +47,14 @@ class LevelReport:
     detail: str = ""
 
 
-def check_program(compilation: Compilation, program: Program) -> Iterator[LevelReport]:
+def check_program(
+    compilation: Compilation, program: Program, expected: Mapping[str, Sequence[int]] | None = None
+) -> Iterator[LevelReport]:
     """The levels of the program: PTX, MIR after every pass, ROM image. Stops after the first that differs.
 
-    A launch that faults on the first level differs from what it must be there: it must not fault. Raises
-    CompileError where that level refuses the launch.
+    The PTX is held against the `expected` arrays, by name, where they are given. A launch that faults on the
+    first level differs from what it must be there: it must not fault. Raises CompileError where that level
+    refuses the launch.
     """
     reference: tuple[int, ...] | None = None
     for level, run in _memory_levels(compilation, program):
@@ -59,7 +65,10 @@ def check_program(compilation: Compilation, program: Program) -> Iterator[LevelR
                 raise
             yield LevelReport(level, fault_difference(level, fault))
             return
-        difference = _memory_difference(program, memory, reference, level)
+        if reference is None:
+            difference = array_difference(compilation, program, level, memory, expected or {})
+        else:
+            difference = _memory_difference(program, memory, reference, level)
         yield LevelReport(level, difference, "memory")
         if difference is not None:
             return
@@ -78,15 +87,52 @@ def check_program(compilation: Compilation, program: Program) -> Iterator[LevelR
 
 
 def _memory_difference(
-    program: Program, memory: tuple[int, ...], reference: tuple[int, ...] | None, level: str
+    program: Program, memory: tuple[int, ...], reference: tuple[int, ...], level: str
 ) -> Difference | None:
     """The first wrong word, with the token that stores it where the machine interpreter gets that far."""
-    if reference is None or memory_difference(memory, reference, level) is None:
+    if memory_difference(memory, reference, level) is None:
         return None
     try:
         return memory_difference(memory, reference, level, program.interpret())
     except CompileError:
         return memory_difference(memory, reference, level)
+
+
+def array_difference(
+    compilation: Compilation, program: Program, level: str, memory: tuple[int, ...],
+    expected: Mapping[str, Sequence[int]],
+) -> Difference | None:  # fmt: skip
+    """The first element that is not the expected one, with the PTX instruction that stored it last."""
+    launch = program.launch
+    found = launch.read_back(memory)
+    for argument, address in zip(launch.arguments, launch.array_addresses(), strict=True):
+        if not isinstance(argument, ArrayArgument) or argument.name not in expected:
+            continue
+        bits = ELEMENT_BITS[argument.element]
+        pairs = zip(found[argument.name], expected[argument.name], strict=True)
+        for index, (got, want) in enumerate(pairs):
+            if (got - want) % (1 << bits):
+                place = _last_ptx_store(compilation, program, address + index * bits // 8)
+                name = f"{argument.name}[{index}]"
+                return Difference(level, f"{name} = {want}", f"{name} = {got}", place=place)
+    return None
+
+
+def _last_ptx_store(compilation: Compilation, program: Program, address: int) -> Provenance | None:
+    """The PTX instruction and the thread that wrote a byte of global memory last, None if nobody did."""
+    module = compilation.last("ast")
+    if module is None:
+        return None
+    stores = LastStore("global", address)
+    prepare(module, module.entries[0].name, program.launch, program.spec, observer=stores).run()
+    if stores.last is None:
+        return None
+    thread, instruction = stores.last.thread, stores.last.instruction
+    lanes, threads = program.spec.lanes, program.launch.threads_per_block
+    return Provenance(
+        print_instruction(instruction), thread.number // threads, warp=thread.number % threads // lanes,
+        lane=thread.lane, source=instruction.where,
+    )  # fmt: skip
 
 
 def check_accesses(compilation: Compilation, program: Program) -> LevelReport | None:
@@ -122,20 +168,29 @@ def _memory_levels(
             yield f"mir:{step.name}", lambda function=function: run_mir(function, spec, launch).memory
 
 
-def check_circuit(level: str, program: Program, result: MachineResult) -> LevelReport:
-    """The machine's circuit, fed with what it has to write: the first token it would not have written."""
-    evaluator = open_circuit(level, program)
+def check_circuit(
+    level: str, program: Program, result: MachineResult, circuit: "CircuitRunner | None" = None
+) -> LevelReport:
+    """The machine's circuit, fed with what it has to write: the first token it would not have written.
+
+    `circuit` is another one than the machine's own.
+    """
+    runner = circuit or open_circuit(level, program)
     checker = Checker(result, program.spec, level)
     load = program.load()
-    for token in load[:-1]:
-        evaluator.feed(token)
-    for token in (load[-1], *result.tokens[:-1]):
-        try:
-            checker(evaluator.feed(token))
-        except CheckFailed as failed:
-            return LevelReport(level, failed.difference)
-        except ValueError:  # a code that names no token
-            return LevelReport(level, difference_at(checker.index, None, result, program.spec, level))
+    try:
+        for token in load[:-1]:
+            runner.run(token)
+        for token in (load[-1], *result.tokens[:-1]):
+            checker(runner.feed(token))
+    except CheckFailed as failed:
+        return LevelReport(level, failed.difference)
+    except RangeError as error:
+        place = result.provenance[checker.index]
+        difference = Difference(level, "wires inside their ranges", str(error), checker.index, place)
+        return LevelReport(level, difference)
+    except ValueError:  # a code that names no token
+        return LevelReport(level, difference_at(checker.index, None, result, program.spec, level))
     return LevelReport(level, None, f"{len(result.tokens)} tokens")
 
 
@@ -147,13 +202,18 @@ class CircuitRunner:
         self.evaluator = evaluator
         self.inputs = {wire.name: wire for wire in inputs}
 
-    def feed(self, token: Token) -> Token:
-        """The token the circuit says after `token`. Raises ValueError if what it says names none."""
-        from toolchain.circuit_ir.tokens import embedding, token_of_code
+    def run(self, token: Token) -> int:
+        """The code of what the circuit says after `token`."""
+        from toolchain.circuit_ir.tokens import embedding
 
         values = {self.inputs[name]: value for name, value in embedding(self.vocabulary, token).items()}
-        outputs = self.evaluator.run(values)
-        return token_of_code(self.vocabulary, sum(bit << index for index, bit in enumerate(outputs)))
+        return sum(bit << index for index, bit in enumerate(self.evaluator.run(values)))
+
+    def feed(self, token: Token) -> Token:
+        """The token the circuit says after `token`. Raises ValueError if what it says names none."""
+        from toolchain.circuit_ir.tokens import token_of_code
+
+        return token_of_code(self.vocabulary, self.run(token))
 
 
 def open_circuit(level: str, program: Program) -> CircuitRunner:

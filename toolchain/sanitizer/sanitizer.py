@@ -17,7 +17,7 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.ptx_frontend.ast import Instruction, Module
 from toolchain.ptx_frontend.interpreter import STEP_LIMIT, Machine, Thread, prepare
 from toolchain.ptx_frontend.memory import LaunchFault
-from toolchain.ptx_frontend.observer import Access, Exchange
+from toolchain.ptx_frontend.observer import Access, Exchange, Observer
 from toolchain.sanitizer.findings import Finding, Findings, Kind, Place, SanitizerReport, TooManyFindings
 from toolchain.sanitizer.memory_check import MemoryCheck
 from toolchain.sanitizer.race_check import RaceCheck
@@ -37,7 +37,7 @@ class Tool(Enum):
     SYNCCHECK = "synccheck"
 
 
-class Sanitizer:
+class Sanitizer(Observer):
     """The Observer that hands what it hears to the checks of its tools."""
 
     def __init__(self, findings: Findings, tools: frozenset[Tool]) -> None:
