@@ -22,8 +22,8 @@ SHAPES: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
 )  # fmt: skip
 """Grids and blocks that every preset has room for."""
 FEATURES = (
-    ("shared", 0.3), ("tally", 0.2), ("warp", 0.3), ("counters", 0.25), ("own_atomics", 0.2), ("wide", 0.25),
-    ("narrow", 0.25), ("local", 0.2), ("division", 0.25), ("vector", 0.2), ("functions", 0.25), ("constants", 0.2),
+    ("shared", 0.25), ("tally", 0.2), ("warp", 0.25), ("counters", 0.2), ("own_atomics", 0.2), ("wide", 0.2),
+    ("narrow", 0.2), ("local", 0.2), ("division", 0.2), ("vector", 0.2), ("functions", 0.2), ("constants", 0.2),
 )  # fmt: skip
 """What a kernel may have besides plain 32-bit code, with how often."""
 TILES = ("int", "unsigned char", "short", "unsigned", "unsigned short", "signed char")
@@ -56,7 +56,7 @@ def random_kernel(seed: int, launches: int = 2) -> FuzzKernel:
 def kernel_of(tape: Tape, name: str, launches: int = 2) -> FuzzKernel:
     """The kernel that a tape writes."""
     features = frozenset(feature for feature, often in FEATURES if tape.random() >= 1 - often)
-    budget = tape.randint(2, 12 if not features & set(MEETINGS) else 8)
+    budget = tape.randint(1, 10 if not features & set(MEETINGS) else 6)
     writer = Statements(tape, depth=tape.randint(1, 3), features=features, budget=budget)
     writer.width = tape.choice((2, 2, 4))
     writer.count = tape.choice(tuple(COUNTS))
@@ -181,6 +181,8 @@ def body(writer: Statements) -> list[str]:
     if "local" in writer.features:
         lines.append(f"int local[4] = {{{', '.join(f'(int)({writer.leaf()})' for _ in range(4))}}};")
     writer.converged = writer.meets()
+    for kind in sorted(set(writer.special_kinds()), key=lambda _: writer.random.random()):
+        lines += writer.write(kind)
     while writer.budget > 0:
         lines += writer.body(3)
     lines += [

@@ -86,17 +86,25 @@ class Statements(Expressions):
         self.converged = before
         return lines
 
-    def statement(self) -> list[str]:
-        weights = list(STATEMENTS)
-        for feature, more in FEATURE_STATEMENTS.items():
-            weights += more if feature in self.features else ()
+    def special_kinds(self) -> list[str]:
+        """Statements that the kernel's features bring and that may stand here, each as often as it is to come."""
+        weights = [item for f, items in FEATURE_STATEMENTS.items() if f in self.features for item in items]
         if self.converged:
-            for feature, more in MEETINGS.items():
-                weights += more if feature in self.features else ()
-            weights += [("uniform_if", 2), ("uniform_for", 2)] if self.meets() else []
-        kind = self.pick([kind for kind, weight in weights for _ in range(weight)])
+            weights += [item for f, items in MEETINGS.items() if f in self.features for item in items]
+        return [kind for kind, weight in weights for _ in range(weight)]
+
+    def statement(self) -> list[str]:
+        kinds = [kind for kind, weight in STATEMENTS for _ in range(weight)]
+        if self.converged:
+            kinds += ["uniform_if", "uniform_for"] * 2
+        special = self.special_kinds()
+        kind = self.pick(special if special and self.chance(0.4) else kinds)
         if len(self.counters) >= 2 and kind in (*LOOPS, "uniform_for"):
             kind = "assign"
+        return self.write(kind)
+
+    def write(self, kind: str) -> list[str]:
+        """A statement of a kind."""
         writers: dict[str, Callable[[], list[str]]] = {
             "assign": self.assign, "store": self.store, "if": self.branch, "for": self.counted,
             "while": self.fuelled, "switch": self.switch, "walk": self.walk, "sweep": self.sweep,
