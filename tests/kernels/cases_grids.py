@@ -205,7 +205,7 @@ def life(spec: MachineSpec) -> tuple[LaunchCase, ...]:
         case(GLIDER[:3, :3], (3, 1, 1)),
         case(GLIDER, (4, 2, 1)),
         case(np.ones((3, 4), np.int64), (2, 2, 1)),
-        case(rng.integers(0, 2, (5, 6)), (2, 2, 1)),
+        case(rng.integers(0, 2, (4, 7)), (2, 2, 1)),
     )
 
 
@@ -244,7 +244,7 @@ def life_bits(spec: MachineSpec) -> tuple[LaunchCase, ...]:
     glider[:, :3] = GLIDER[:, 2:]
     return (
         case(glider),
-        case(rng.integers(0, 2, (spec.threads, 32))),
+        case(rng.integers(0, 2, (min(spec.threads, 12), 32))),
         case(np.ones((4, 32), np.int64)),
         case(rng.integers(0, 2, (3, 32))),
     )

@@ -7,7 +7,7 @@ __global__ void life_shared(int *cells, int generations) {
     int i = threadIdx.x, n = blockDim.x;
     int x = i % WIDTH, row = i - x;
     int left = (x + WIDTH - 1) % WIDTH, right = (x + 1) % WIDTH;
-    int up = (row + n - WIDTH) % n, down = (row + WIDTH) % n;
+    int up = (row > 0 ? row : n) - WIDTH, down = row + WIDTH < n ? row + WIDTH : 0;
     int alive = cells[i];
     for (int g = 0; g < generations; ++g) {
         now[i] = alive;
