@@ -5,26 +5,65 @@ from dataclasses import replace
 
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
-from toolchain.mir.ir import EXIT, Function
+from toolchain.mir.ir import EXIT, Function, Predicate, Register
 from toolchain.mir.isa import ALU_SLOTS, PredicateSource
 from toolchain.mir.layout import layout
-from toolchain.mir.regalloc import Allocation, allocate, coalesce
+from toolchain.mir.regalloc import Allocation, Pressure, allocate, coalesce
 from toolchain.mir.rom import EXIT as EXIT_TARGET
 from toolchain.mir.rom import AluOp, Block, PredicateLogic, Return, RomImage, Stage, Store, Terminator
 from toolchain.mir.rom_verifier import verify_rom
 from toolchain.mir.schedule import Scheduled, ScheduledBlock, schedule
+from toolchain.mir.spill import Spilled, candidates, hold_predicates, spill
 
 
 def compile_mir(function: Function, spec: MachineSpec) -> RomImage:
-    """Layout, schedule, registers, image. Raises CompileError, naming the limit, where it does not fit."""
+    """Layout, schedule, registers, image; spills what finds no register.
+
+    Raises CompileError, naming the limit, where it does not fit.
+    """
     prepared = layout(coalesce(layout(function)))
-    scheduled = schedule(prepared, spec)
-    if len(scheduled.blocks) > spec.blocks:
-        scheduled = schedule(prepared, spec, blocks_first=True)
-    check_block_count(scheduled, spec)
-    rom = emit_rom(function, scheduled, allocate(scheduled, spec), spec)
+    registers: tuple[Register, ...] = ()
+    predicates: tuple[Predicate, ...] = ()
+    shortage: CompileError | None = None
+    while True:
+        held = hold_predicates(prepared, predicates)
+        spilled = spill(held, registers, spec)
+        try:
+            scheduled = _schedule(spilled, spec)
+        except CompileError as error:
+            raise shortage or error from error
+        allocation = allocate(scheduled, spec)
+        if isinstance(allocation, Allocation):
+            break
+        shortage = shortage or allocation.error
+        for victim in _victims(held, registers, allocation, spec):
+            if isinstance(victim, Register):
+                registers += (victim,)
+            else:
+                predicates += (victim,)
+    rom = emit_rom(spilled.function, scheduled, allocation, spec)
     verify_rom(rom, spec)
     return rom
+
+
+def _schedule(spilled: Spilled, spec: MachineSpec) -> Scheduled:
+    scheduled = schedule(spilled.function, spec, frame=spilled.frame)
+    if len(scheduled.blocks) > spec.blocks:
+        scheduled = schedule(spilled.function, spec, frame=spilled.frame, blocks_first=True)
+    check_block_count(scheduled, spec)
+    return scheduled
+
+
+def _victims(
+    function: Function, spilled: tuple[Register, ...], pressure: Pressure, spec: MachineSpec
+) -> list[Register | Predicate]:
+    """What to spill next; raises the pressure's error if there is nothing."""
+    kind = Register if pressure.what == "registers" else Predicate
+    names = [name for name in candidates(function, pressure.crowded, spec) if isinstance(name, kind)]
+    victims = [name for name in names if name not in spilled][: pressure.excess]
+    if not victims:
+        raise pressure.error
+    return victims
 
 
 def check_block_count(scheduled: Scheduled, spec: MachineSpec) -> None:

@@ -1,7 +1,8 @@
 """Runs MIR over a launch, in the machine's execution order: the IR's meaning, and a level to check against.
 
 A block's position in the function stands for its address: of a warp's lanes, those in the first block run
-next (of a serial block's, the lowest one). Thread blocks run in order, a warp until all its lanes have exited
+next (of a serial block's, the lowest one). Where lanes would not meet again, the blocks are laid out first
+(layout.py). Thread blocks run in order, a warp until all its lanes have exited
 or it is at a barrier, then the next one (docs/MACHINE.md).
 """
 
@@ -29,6 +30,7 @@ from toolchain.mir.ir import (
     Special,
 )
 from toolchain.mir.isa import LOADS, Op
+from toolchain.mir.layout import layout, split_joins
 from toolchain.mir.rom import LinkValue, RomImage
 from toolchain.mir.text import print_instruction
 
@@ -66,7 +68,8 @@ def run_mir(
     symbols = link_symbols(image, spec, launch)
     words = initial_memory(function.variables, launch)
     memory = [*words, *([0] * ((1 << spec.address_bits) - len(words)))]
-    return _Run(function, spec, symbols, memory, step_limit).run(launch)
+    placed = layout(function) if any(split_joins(function)) else function
+    return _Run(placed, spec, symbols, memory, step_limit).run(launch)
 
 
 @dataclass

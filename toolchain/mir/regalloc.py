@@ -100,6 +100,19 @@ class Allocation:
     predicates: dict[int, int]
 
 
+@dataclass(frozen=True)
+class Pressure:
+    """Too many values at once: `excess` too many where it is worst.
+
+    `crowded`: by name, what is live in each block with too much; `error` tells people.
+    """
+
+    what: str
+    excess: int
+    crowded: tuple[frozenset[str], ...]
+    error: CompileError
+
+
 def registers_read(block: ScheduledBlock) -> set[int]:
     found = {port for stage in block.stages for port in stage.ports}
     for stage in block.stages:
@@ -127,21 +140,21 @@ def _stage_predicates(stage: Stage) -> Iterator[PredicateSource]:
         yield from (stage.p.a, stage.p.b)
 
 
-def allocate(scheduled: Scheduled, spec: MachineSpec) -> Allocation:
-    """Machine registers for all virtual ones. CompileError, with the busiest lines, if they do not fit."""
+def allocate(scheduled: Scheduled, spec: MachineSpec) -> Allocation | Pressure:
+    """Machine registers for all virtual ones, or where they do not fit."""
     blocks = scheduled.blocks
     reads = {block.label: registers_read(block) for block in blocks}
     writes = {block.label: {item.register for item in block.returns} for block in blocks}
     live = _live_after(blocks, reads, writes)
     registers = _colour(_graph(blocks, live, writes), spec.registers - 1)
     if registers is None:
-        raise _pressure_error("registers", spec.registers - 1, blocks, live, writes, scheduled.registers, 1)
+        return _pressure("registers", spec.registers - 1, blocks, live, writes, scheduled.registers, 1)
     reads = {block.label: predicates_read(block) for block in blocks}
     writes = {block.label: {number for number, _ in block.predicates} for block in blocks}
     live = _live_after(blocks, reads, writes)
     predicates = _colour(_graph(blocks, live, writes), PREDICATES)
     if predicates is None:
-        raise _pressure_error("predicates", PREDICATES, blocks, live, writes, scheduled.predicates, 0)
+        return _pressure("predicates", PREDICATES, blocks, live, writes, scheduled.predicates, 0)
     return Allocation({number: colour + 1 for number, colour in registers.items()}, predicates)
 
 
@@ -203,7 +216,7 @@ def _colour(graph: dict[int, set[int]], colours: int) -> dict[int, int] | None:
     return chosen if extend() else None
 
 
-def _pressure_error(
+def _pressure(
     what: str,
     limit: int,
     blocks: tuple[ScheduledBlock, ...],
@@ -211,7 +224,7 @@ def _pressure_error(
     writes: Sets,
     names: tuple[str, ...],
     first: int,
-) -> CompileError:
+) -> Pressure:
     """Says how many are needed, how many there are, and where the most are live."""
     together = {block.label: live[block.label] | writes[block.label] for block in blocks}
     most = max(len(numbers) for numbers in together.values())
@@ -221,13 +234,19 @@ def _pressure_error(
     where = ", ".join(str(line) for line in lines[:4]) or f"block '{peaks[0].label}'"
     held = ", ".join(names[number - first] for number in sorted(together[peaks[0].label]))
     needed = max(most, limit + 1)
-    return CompileError(
+    crowded = tuple(
+        frozenset(names[number - first] for number in numbers)
+        for numbers in together.values()
+        if len(numbers) >= min(most, limit + 1)
+    )
+    error = CompileError(
         f"the kernel needs {needed} {what} at once at {where}; "
         f"the machine has {limit} ({needed - limit} too many)",
         lines[0] if lines else None,
         hint=f"live there: {held}; keep fewer values alive, or choose a machine with more registers",
         limit=what,
     )
+    return Pressure(what, needed - limit, crowded, error)
 
 
 def _lines(block: ScheduledBlock) -> Iterator[SourceLocation]:

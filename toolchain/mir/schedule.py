@@ -64,26 +64,35 @@ class _Numbers:
         return self.predicates.setdefault(text, len(self.predicates))
 
 
-def schedule(function: Function, spec: MachineSpec, *, blocks_first: bool = False) -> Scheduled:
-    """Machine blocks for every block of the function, in its block order; few tokens, or few blocks."""
+def schedule(
+    function: Function, spec: MachineSpec, *, blocks_first: bool = False, frame: Register | None = None
+) -> Scheduled:
+    """Machine blocks for every block of the function, in its block order; few tokens, or few blocks.
+
+    `frame` is the base of spilled words, which no other access touches.
+    """
     live = liveness.analyse(function)
     numbers = _Numbers()
     blocks: list[ScheduledBlock] = []
     for block in function.blocks:
-        dag, search, cut = _cut(block, live.after[block.label], spec, blocks_first)
+        dag, search, cut = _cut(block, live.after[block.label], spec, blocks_first, frame)
         blocks += _Chain(block, dag, search, cut, numbers).blocks()
     return Scheduled(tuple(blocks), tuple(numbers.registers), tuple(numbers.predicates))
 
 
 def _cut(
-    block: Block, live_out: liveness.Names, spec: MachineSpec, blocks_first: bool
+    block: Block,
+    live_out: liveness.Names,
+    spec: MachineSpec,
+    blocks_first: bool,
+    frame: Register | None,
 ) -> tuple[Dag, CutSearch, Cut]:
     """The block's cut. Where no cut respects the old values of its registers, these are copied first."""
-    plain = build_dag(block, live_out)
+    plain = build_dag(block, live_out, frame=frame)
     rewritten = [register for register in plain.outputs if any(register in n.reads for n in plain.nodes)]
     for limit in (True, False):
         for saved in (frozenset(), frozenset(rewritten)):
-            dag = build_dag(block, live_out, saved)
+            dag = build_dag(block, live_out, saved, frame)
             search = CutSearch(
                 dag, spec, limit_pressure=limit, blocks_first=blocks_first, serial=block.serial
             )

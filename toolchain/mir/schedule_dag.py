@@ -118,21 +118,25 @@ def is_zero(value: Arg) -> bool:
 
 
 class _Builder:
-    """Builds the graph. `loads` since the last store and the last `store` are kept for each space (is it shared?)."""
+    """Builds the graph. `loads` since the last store and the last `store` are kept for each space.
 
-    def __init__(self, saved: frozenset[Register]) -> None:
+    Each spilled word is a space of its own. Its loads are not shared: they stand where they are needed.
+    """
+
+    def __init__(self, saved: frozenset[Register], frame: Register | None) -> None:
+        self.frame = frame
         self.nodes: list[Node] = []
         self.names: dict[Register | Predicate, Arg] = {}
         self.known: dict[Node, Ref] = {}
-        self.loads: dict[bool, list[int]] = {False: [], True: []}
-        self.store: dict[bool, int] = {}
+        self.loads: dict[object, list[int]] = {}
+        self.store: dict[object, int] = {}
         for register in sorted(saved):
             self.names[register] = self.add(Node(MirOp.MOV, (register,)))
 
     def add(self, node: Node) -> Ref:
         """The node's value; one that was computed before is not computed again."""
         key = replace(node, uniform=False, narrow=False, source=None)
-        if not node.is_store and key in self.known:
+        if not node.is_store and key in self.known and not self.is_reload(node):
             ref = self.known[key]
             self.describe(ref, node.uniform, node.narrow)
             return ref
@@ -141,6 +145,15 @@ class _Builder:
         if not node.is_store:
             self.known[key] = ref
         return ref
+
+    def is_reload(self, node: Node) -> bool:
+        return node.is_load and self.frame is not None and node.args[0] == self.frame
+
+    def space(self, item: Instruction) -> object:
+        """What an access can touch."""
+        if self.frame is not None and item.operands[0] == self.frame:
+            return item.offset
+        return item.is_shared
 
     def describe(self, ref: Ref, uniform: bool, narrow: bool) -> None:
         node = self.nodes[ref.index]
@@ -182,10 +195,10 @@ class _Builder:
             case _:
                 value = self.add(self.operation(item, args))
         if item.is_store:
-            self.store[item.is_shared] = len(self.nodes) - 1
-            self.loads[item.is_shared] = []
+            self.store[self.space(item)] = len(self.nodes) - 1
+            self.loads[self.space(item)] = []
         elif item.is_load and isinstance(value, Ref):
-            self.loads[item.is_shared].append(value.index)
+            self.loads.setdefault(self.space(item), []).append(value.index)
         if item.dest is not None:
             self.names[item.dest] = value
 
@@ -196,14 +209,14 @@ class _Builder:
             total = add_words(args[0], offset) if isinstance(args[0], LinkValue) else None
             if total is not None:
                 args, offset = (LinkValue(), *args[1:]), total
-            last = self.store.get(item.is_shared)
+            last = self.store.get(self.space(item))
             strict = () if last is None else (last,)
         if item.is_store:
             args = tuple(
                 self.copy(arg, item) if isinstance(arg, LinkValue | Special) and not is_zero(arg) else arg
                 for arg in args
             )
-            loose = tuple(self.loads[item.is_shared])
+            loose = tuple(self.loads.get(self.space(item), ()))
         return Node(
             item.op,
             args,
@@ -220,10 +233,16 @@ class _Builder:
 
 
 def build_dag(
-    block: Block, live_out: Iterable[Register | Predicate], saved: frozenset[Register] = frozenset()
+    block: Block,
+    live_out: Iterable[Register | Predicate],
+    saved: frozenset[Register] = frozenset(),
+    frame: Register | None = None,
 ) -> Dag:
-    """The block's graph. `live_out` is live where the block ends; `saved` registers are copied first."""
-    builder = _Builder(saved)
+    """The block's graph. `live_out` is live where the block ends; `saved` registers are copied first.
+
+    `frame` is the base of spilled words.
+    """
+    builder = _Builder(saved, frame)
     written: dict[Register | Predicate, Instruction] = {}
     for item in block.instructions:
         builder.instruction(item)
