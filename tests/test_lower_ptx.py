@@ -80,7 +80,7 @@ LINES = [
 def test_an_instruction_means_what_the_ptx_interpreter_says(line: str, result: str) -> None:
     module = parse_ptx(PTX.replace("BODY", f"{line};").replace("RESULT", result), "k.ptx")
     kernel = module.entries[0]
-    assert unsupported(kernel, 32) == ()
+    assert unsupported(kernel) == ()
     source = random.Random(line)
     words = tuple(source.choice((*EDGES, source.getrandbits(32))) for _ in range(THREADS + 2))
     launch = Launch(

@@ -44,11 +44,8 @@ REFUSED = {
     "ld.global.v8.b32 {%r1, %r2}, [%rd2]": "this memory access",
     "st.const.u32 [%r1], %r2": "this memory access",
     "mov.u32 %r1, %nsmid": "special register %nsmid",
-    "div.s32 %r1, %r2, %r3": "division",
-    "rem.u32 %r1, %r2, %r3": "division",
     "popc.b16 %rs1, %rs2": "8- and 16-bit data",
-    "mul.hi.s64 %rd1, %rd2, %rd3": "64-bit data",
-    "add.cc.u32 %r1, %r2, %r3": "64-bit data",
+    "vadd.s32.s32.s32.sat %r1, %r2, %r3": "an instruction this toolchain does not know",
     "mov.u32 %r1, %clock": "special register %clock",
     "trap": "a trap",
     "frobnicate.b32 %r1, %r2": "an instruction this toolchain does not know",
@@ -98,6 +95,8 @@ activemask.b32 %r1; redux.sync.add.s32 %r1, %r2, -1; st.global.u8 [%rd1], %rs1; 
 ld.global.nc.L1::evict_last.v2.u32 {%r1, %r2}, [%rd1]; ld.volatile.shared.u64 %rd2, [%rd1];
 st.global.v4.b8 [%rd1], {%rs1, %rs2, %rs3, %rs1}; st.relaxed.gpu.global.b64 [%rd1], %rd2;
 ld.const.u32 %r1, [%rd1]; ld.u32 %r1, [%rd1]; cvta.shared.u64 %rd1, %rd2; mov.u32 %r1, %lanemask_lt;
+add.cc.u32 %r1, %r2, %r3; madc.hi.cc.s64 %rd1, %rd2, %rd3, %rd1; mul.hi.s64 %rd1, %rd2, %rd3; div.s32 %r1, %r2, %r3;
+rem.u16 %rs1, %rs2, 7; dp2a.lo.u32.s32 %r1, %r2, %r3, %r4; cvt.sat.s8.u64 %rs1, %rd1; bfe.s64 %rd1, %rd2, %r1, %r2;
 prefetch.global.L2 [%rd1]; fence.acq_rel.gpu; nanosleep.u32 20;"""
 
 
@@ -107,14 +106,8 @@ def test_everything_this_version_runs_is_accepted_and_well_formed() -> None:
     verify_ptx(module)
 
 
-def test_with_32_bit_addresses_64_bit_arithmetic_is_data() -> None:
-    function = parse_ptx(kernel("add.s64 %rd1, %rd2, %rd3;", 32)).functions[0]
-    assert unsupported(function) == ()
-    assert "64-bit data" in unsupported(function, 32)[0].reason
-
-
 def test_all_of_them_are_listed_at_once() -> None:
-    text = "barrier.arrive 1, 32;\n.loc 1 14 9\ndiv.s32 %r1, %r2, %r3;\n.loc 1 15 1\n"
+    text = "barrier.arrive 1, 32;\n.loc 1 14 9\nvadd.s32.s32.s32 %r1, %r2, %r3;\n.loc 1 15 1\n"
     text += "st.param.b32 [p], %r1; call.uni vprintf, (p);"
     with pytest.raises(CompileError, match=r"a barrier of some .* 2 more kinds") as caught:
         check_supported(parse_ptx(kernel(text)).functions[0])

@@ -67,7 +67,7 @@ def _parameter_addresses(module: Module, options: Options) -> Module:
 
 def _check_supported(module: Module, options: Options) -> Module:
     """Refuses what the machine has no instructions for."""
-    support.check_supported(module.entries[0], module.address_size)
+    support.check_supported(module.entries[0])
     return module
 
 

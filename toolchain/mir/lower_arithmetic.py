@@ -1,8 +1,9 @@
-"""PTX arithmetic to the machine's operations: one method a family, found by opcode.
+"""PTX arithmetic to the machine's operations: one function a family, found by opcode.
 
-64-bit operations are kept where the low word of the result depends only on the low words of the operands.
-Compilers narrow 32-bit arithmetic to 16 bits where the rest does not count; it is done on 32 bits here, its
-operands extended and its result cut (`Lowering.read` and `define`).
+This module has what takes an operation or two; lower_composed.py and lower_fields.py have longer ones,
+lower_wide.py 64 bits, lower_carry.py the carry flag, lower_division.py division. Compilers
+narrow 32-bit arithmetic to 16 bits where the rest does not count; it is done on 32 bits here, its operands
+extended and its result cut (`Lowering.read` and `define`).
 """
 
 from collections.abc import Callable
@@ -10,30 +11,23 @@ from collections.abc import Callable
 from toolchain.mir.affine import constant, is_constant, number
 from toolchain.mir.ir import ZERO, Predicate, Value
 from toolchain.mir.isa import MulOp, Op
+from toolchain.mir.lower_carry import is_extended, lower_extended
 from toolchain.mir.lower_composed import HANDLERS as COMPOSED
 from toolchain.mir.lower_composed import saturated
-from toolchain.mir.lowering import AND, AND_NOT, COPY, NOT, OR, XOR, Lowering, refuse
+from toolchain.mir.lower_conversion import convert
+from toolchain.mir.lower_division import HANDLERS as DIVISION
+from toolchain.mir.lower_fields import HANDLERS as FIELDS
+from toolchain.mir.lower_wide import HANDLERS as WIDE_HANDLERS
+from toolchain.mir.lower_wide import comparison as wide_comparison
+from toolchain.mir.lower_wide import is_wide
+from toolchain.mir.lowering import AND, COPY, NOT, OR, XOR, Lowering, Pair, refuse
 from toolchain.mir.rom import LinkValue
 from toolchain.ptx_frontend import ast
 
 ALL_ONES = constant(-1)
-Handler = Callable[[Lowering, ast.Instruction, str], Value]
+Handler = Callable[[Lowering, ast.Instruction, str], Value | Pair]
 
 TABLES = {"and": AND, "or": OR, "xor": XOR}
-NEXT = {
-    "div": "division is not in the machine yet; divide by powers of two with shifts",
-    "rem": "division is not in the machine yet; use & for powers of two",
-    "atom": "atomics are not in the machine yet",
-    "red": "atomics are not in the machine yet",
-    "bar": "barriers are not in the machine yet; use one warp",
-    "barrier": "barriers are not in the machine yet; use one warp",
-    "shfl": "warp operations are not in the machine yet",
-    "vote": "warp operations are not in the machine yet",
-    "match": "warp operations are not in the machine yet",
-    "activemask": "warp operations are not in the machine yet",
-    "call": "calls must be inlined: mark the function __forceinline__ and avoid recursion",
-}
-"""What to do instead of an opcode that is refused."""
 
 
 def lower_arithmetic(lowering: Lowering, item: ast.Instruction) -> None:
@@ -47,34 +41,26 @@ def lower_arithmetic(lowering: Lowering, item: ast.Instruction) -> None:
     if kind == "pred":
         _predicate_logic(lowering, item)
         return
-    handler = saturated if "sat" in item.modifiers else HANDLERS.get(item.opcode)
+    if is_extended(item):
+        lower_extended(lowering, item, kind)
+        return
+    handlers = WIDE if is_wide(item) else HANDLERS
+    handler = saturated if "sat" in item.modifiers and item.opcode != "cvt" else handlers.get(item.opcode)
     if handler is None:
-        raise refuse(
-            item, "is not supported", NEXT.get(item.opcode, "see the list of instructions in the README")
-        )
-    _check_type(item, kind)
-    lowering.define(item, handler(lowering, item, kind), fits=_fits_half(item, kind))
+        raise refuse(item, "is not supported", "see the list of instructions in the README")
+    result = handler(lowering, item, kind)
+    if isinstance(result, tuple):
+        lowering.define_pair(item, result)
+    else:
+        signed = _result_type(item, kind).startswith("s")
+        lowering.define(item, result, fits=_fits_half(item, kind), is_signed=signed)
 
 
-HALF = (
-    "add",
-    "sub",
-    "mul",
-    "mad",
-    "and",
-    "or",
-    "xor",
-    "not",
-    "neg",
-    "abs",
-    "shl",
-    "shr",
-    "min",
-    "max",
-    "selp",
-)
-HALF += ("mov", "cvt")
-"""Opcodes with 16-bit forms."""
+def _result_type(item: ast.Instruction, kind: str) -> str:
+    """The type of the result; `kind` is the last one, that of the operands."""
+    if item.opcode in ("cvt", "set", "slct"):
+        return next(word for word in item.modifiers if word in ast.TYPE_BITS)
+    return "u32" if item.opcode in ("popc", "clz", "bfind") else kind
 
 
 def _fits_half(item: ast.Instruction, kind: str) -> bool:
@@ -82,24 +68,6 @@ def _fits_half(item: ast.Instruction, kind: str) -> bool:
     if item.opcode == "cvt":
         return ast.TYPE_BITS[item.modifiers[0]] <= 16 and not item.modifiers[0].startswith("s")
     return item.opcode in ("and", "or", "xor", "shr", "min", "max", "selp", "mov") and kind in ("u16", "b16")
-
-
-LOW_WORD = ("add", "sub", "mov", "and", "or", "xor", "not", "neg", "shl", "selp", "cvta", "cvt")
-"""Opcodes whose low result word depends on low words only; `mul` and `mad` too, but for their high forms."""
-
-
-def _check_type(item: ast.Instruction, kind: str) -> None:
-    types = [word for word in item.modifiers if word in ast.TYPE_BITS]
-    extra = [word for word in item.modifiers if word not in ast.TYPE_BITS]
-    if "cc" in extra or ("sat" in extra and item.opcode not in ("add", "sub")):
-        raise refuse(item, "saturates or carries", "the machine wraps modulo 2**32")
-    for name in types:
-        bits = ast.TYPE_BITS[name]
-        if bits == 32 or (bits == 16 and item.opcode in HALF) or (bits == 8 and item.opcode == "cvt"):
-            continue
-        low_word_only = item.opcode in LOW_WORD or (item.opcode in ("mul", "mad") and "lo" in extra)
-        if bits != 64 or not low_word_only:
-            raise refuse(item, f"computes on {name} data", "use 32-bit integers (int, unsigned)")
 
 
 def _two(op: Op) -> Handler:
@@ -128,21 +96,7 @@ def _by_sign(unsigned: Op, signed: Op) -> Handler:
 
 
 def _copy(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    if item.opcode == "cvta" and "global" not in item.modifiers:
-        raise refuse(
-            item, "converts an address that is not global", "only global memory is in the machine yet"
-        )
     return lowering.read(item.operands[1], kind)
-
-
-def _convert(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    """cvt.to.from: extended as `from` says, cut as `to` says."""
-    value = lowering.read(item.operands[1], kind)
-    to = item.modifiers[0]
-    bits = ast.TYPE_BITS[to]
-    if bits >= ast.TYPE_BITS[kind] and (bits >= 32 or not kind.startswith("s")):
-        return value
-    return lowering.field(value, 0, bits, is_signed=to.startswith("s")) if bits < 32 else value
 
 
 def _logic(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
@@ -207,37 +161,6 @@ def _funnel(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     return lowering.compute(Op.LOP, upper, lowering.compute(Op.SHR_U, low, right), table=OR)
 
 
-def _constant_operand(lowering: Lowering, item: ast.Instruction, index: int) -> int:
-    value = lowering.value(item.operands[index])
-    if not is_constant(value):
-        raise refuse(item, "has a field that is not constant", "use shifts and masks")
-    assert isinstance(value, LinkValue)
-    return number(value) & 0xFF
-
-
-def _extract(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    """bfe: a constant field as shifts or a mask; a variable unsigned one through a mask of shifted ones."""
-    value, low, bits = (lowering.value(operand) for operand in item.operands[1:4])
-    signed = kind.startswith("s")
-    if signed or (is_constant(low) and is_constant(bits)):
-        low, bits = _constant_operand(lowering, item, 2), _constant_operand(lowering, item, 3)
-        return ZERO if bits == 0 else lowering.field(value, low, bits, is_signed=signed)
-    byte = constant(0xFF)
-    shifted = lowering.compute(Op.SHR_U, value, lowering.compute(Op.LOP, low, byte, table=AND))
-    outside = lowering.compute(Op.SHL, ALL_ONES, lowering.compute(Op.LOP, bits, byte, table=AND))
-    return lowering.compute(Op.LOP, shifted, outside, table=AND_NOT)
-
-
-def _insert(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    """bfi with a constant field."""
-    value, old = lowering.value(item.operands[1]), lowering.value(item.operands[2])
-    low, bits = _constant_operand(lowering, item, 3), _constant_operand(lowering, item, 4)
-    mask = constant(((1 << bits) - 1) << low)
-    moved = lowering.compute(Op.SHL, value, constant(low))
-    inside = lowering.compute(Op.LOP, moved, mask, table=AND)
-    return lowering.compute(Op.LOP, inside, lowering.compute(Op.LOP, old, mask, table=AND_NOT), table=OR)
-
-
 # --- Predicates. Comparisons the machine lacks: a > b is b < a, a <= b is b >= a.
 
 COMPARISONS: dict[str, tuple[Op, Op, bool]] = {
@@ -270,8 +193,10 @@ def _setp(lowering: Lowering, item: ast.Instruction, kind: str) -> None:
 
 def _comparison(lowering: Lowering, item: ast.Instruction, kind: str) -> Predicate:
     """a CMP b of a setp or set."""
-    if ast.TYPE_BITS.get(kind) not in (16, 32) or item.modifiers[0] not in COMPARISONS:
-        raise refuse(item, f"compares {kind} data", "use 32-bit integers (int, unsigned)")
+    if item.modifiers[0] not in COMPARISONS:
+        raise refuse(item, "is not a comparison of integers")
+    if ast.TYPE_BITS[kind] == 64:
+        return wide_comparison(lowering, item, item.modifiers[0], is_signed=kind.startswith("s"))
     unsigned, signed, swapped = COMPARISONS[item.modifiers[0]]
     a, b = lowering.read(item.operands[1], kind), lowering.read(item.operands[2], kind)
     test = lowering.fresh_predicate()
@@ -322,14 +247,15 @@ HANDLERS: dict[str, Handler] = {
     "neg": _neg,
     "abs": _abs,
     "mov": _copy,
-    "cvt": _convert,
+    "cvt": convert,
     "cvta": _copy,
     "selp": _select,
     "mul": _product,
     "mad": _multiply_add,
     "shf": _funnel,
-    "bfe": _extract,
-    "bfi": _insert,
     "set": _set,
     **COMPOSED,
+    **FIELDS,
+    **DIVISION,
 }
+WIDE: dict[str, Handler] = {**WIDE_HANDLERS, "cvt": convert, "set": _set}

@@ -1,4 +1,4 @@
-"""PTX arithmetic that takes several of the machine's operations: byte permutation, three-input logic, and others.
+"""PTX arithmetic that takes several of the machine's operations: dot products, three-input logic, and others.
 
 `HANDLERS` has the same shape as that of lower_arithmetic.py: (lowering, instruction, type) -> value.
 """
@@ -13,7 +13,6 @@ from toolchain.mir.rom import LinkValue
 from toolchain.ptx_frontend import ast
 
 ALL_ONES = constant(-1)
-BYTE = 0xFF
 
 
 def _operands(lowering: Lowering, item: ast.Instruction) -> list[Value]:
@@ -37,8 +36,8 @@ def _choose(lowering: Lowering, test: Op, a: Value, yes: Value, no: Value) -> Va
 
 def absolute_difference(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     """sad: |a - b| + c."""
-    a, b, c = _operands(lowering, item)
-    high, low = (Op.MAX_S, Op.MIN_S) if kind == "s32" else (Op.MAX_U, Op.MIN_U)
+    a, b, c = (lowering.read(operand, kind) for operand in item.operands[1:4])
+    high, low = (Op.MAX_S, Op.MIN_S) if kind.startswith("s") else (Op.MAX_U, Op.MIN_U)
     apart = lowering.compute(Op.SUB, lowering.compute(high, a, b), lowering.compute(low, a, b))
     return lowering.compute(Op.ADD, apart, c)
 
@@ -58,8 +57,7 @@ def product_of_24(lowering: Lowering, item: ast.Instruction, kind: str) -> Value
 
 def logical_not(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     """cnot: 1 for zero, else 0."""
-    (value,) = _operands(lowering, item)
-    return _choose(lowering, Op.SET_EQ, value, constant(1), ZERO)
+    return _choose(lowering, Op.SET_EQ, lowering.read(item.operands[1], kind), constant(1), ZERO)
 
 
 def select_by_sign(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
@@ -92,32 +90,17 @@ def saturated(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     return _choose(lowering, Op.SET_GE_S, overflow, plain, extreme)
 
 
-def permute_bytes(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
-    """prmt with a constant selector: bytes that move equally far move together."""
-    if item.modifiers != ("b32",):
-        raise refuse(item, "has a mode", "use shifts and masks")
-    sources = _operands(lowering, item)[:2]
-    selector = _known(lowering, item, 3)
-    masks: dict[tuple[int, int], int] = {}
-    result: Value = ZERO
-    for place in range(4):
-        which, byte = divmod(selector >> 4 * place & 7, 4)
-        if selector >> 4 * place & 8:
-            sign = lowering.field(sources[which], 8 * byte + 7, 1, is_signed=True)
-            result = _with_bits(lowering, result, sign, BYTE << 8 * place)
-        else:
-            move = (which, 8 * (place - byte))
-            masks[move] = masks.get(move, 0) | BYTE << 8 * place
-    for (which, by), mask in masks.items():
-        moved = lowering.compute(Op.SHL if by > 0 else Op.SHR_U, sources[which], constant(abs(by)))
-        result = _with_bits(lowering, result, moved, mask)
-    return result
-
-
-def _with_bits(lowering: Lowering, result: Value, bits: Value, mask: int) -> Value:
-    """The result with the bits of the mask from another value."""
-    kept = lowering.compute(Op.LOP, bits, constant(mask), table=AND)
-    return kept if result == ZERO else lowering.compute(Op.LOP, result, kept, table=OR)
+def dot_product(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
+    """dp4a: c plus four products of bytes. dp2a: of the halves of a with the low or the high two bytes of b."""
+    a, b, total = _operands(lowering, item)
+    signed_a, signed_b = (word.startswith("s") for word in item.modifiers[-2:])
+    bits = 8 if item.opcode == "dp4a" else 16
+    first = 16 if "hi" in item.modifiers else 0
+    for index in range(32 // bits):
+        x = lowering.field(a, bits * index, bits, is_signed=signed_a)
+        y = lowering.field(b, first + 8 * index, 8, is_signed=signed_b)
+        total = lowering.compute(Op.ADD, total, lowering.compute(MulOp.LO, x, y))
+    return total
 
 
 def three_input_logic(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
@@ -172,6 +155,7 @@ HANDLERS: dict[str, Callable[[Lowering, ast.Instruction, str], Value]] = {
     "cnot": logical_not,
     "slct": select_by_sign,
     "bfind": highest_bit,
-    "prmt": permute_bytes,
+    "dp4a": dot_product,
+    "dp2a": dot_product,
     "lop3": three_input_logic,
 }

@@ -62,6 +62,7 @@ class Lowering:
         self.at: ast.Instruction | None = None
         self._names: dict[str, str] = {}
         self._high_names: dict[str, str] = {}
+        self._carry: Predicate | None = None
         self._taken = {"true", "exit", *SPECIALS}
         for name in self.types:
             self._name(name)
@@ -107,6 +108,13 @@ class Lowering:
 
     def fresh_predicate(self) -> Predicate:
         return Predicate(self._fresh("q"))
+
+    @property
+    def carry(self) -> Predicate:
+        """PTX's CC.CF."""
+        if self._carry is None:
+            self._carry = Predicate(self._claim("carry"))
+        return self._carry
 
     # Blocks.
 
@@ -312,11 +320,14 @@ class Lowering:
 
     def define_test(self, item: ast.Instruction, value: Predicate, operand: ast.Operand) -> None:
         """The same for a predicate."""
+        if operand in (ast.Symbol("_"), ast.Register("_")):
+            return
         if not isinstance(operand, ast.Register):
             raise refuse(item, "has a destination that is not a predicate")
-        if operand.name == "_":
-            return
-        dest = self.predicate(operand.name)
+        self.assign_test(item, self.predicate(operand.name), value)
+
+    def assign_test(self, item: ast.Instruction, dest: Predicate, value: Predicate) -> None:
+        """dest = value, where the guard of the instruction holds."""
         if item.guard is not None:
             guard = self.predicate(item.guard.register)
             new, old = (NOT_AND, AND) if item.guard.negated else (AND, NOT_AND)

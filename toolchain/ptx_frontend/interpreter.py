@@ -6,7 +6,7 @@ lanes at the smallest program counter run one instruction, lowest lane first; pr
 order.py, which follow the control flow and not the text. So of two lanes that store to one address in one
 instruction the higher one wins, and atomics are made lowest lane first.
 
-Left open by the PTX ISA and fixed here: division by zero gives all ones and its remainder the dividend;
+Left open by the PTX ISA and fixed here: quotient and remainder by zero are all ones, as on NVIDIA's hardware;
 registers and the carry flag start at zero; addresses outside memory and misaligned ones fault, and so does
 a barrier that can never be complete.
 

@@ -193,8 +193,8 @@ def divide(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """rem: has the sign of the dividend. By zero it is the dividend."""
-    return a if b == 0 else a - b * divide(a, b)
+    """rem: has the sign of the dividend. By zero it is all ones, as on NVIDIA's hardware."""
+    return -1 if b == 0 else a - b * divide(a, b)
 
 
 def _sad(modifiers: tuple[str, ...], kind: str) -> Operation | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolchain.errors import CompileError, SourceLocation
+from toolchain.ptx_frontend.arithmetic_forms import ARITHMETIC, DATA
 from toolchain.ptx_frontend.ast import (
     TYPE_BITS,
     FloatImmediate,
@@ -24,63 +25,23 @@ from toolchain.ptx_frontend.printer import print_instruction
 LISTED = 20
 """At most so many instructions are listed in one error."""
 
-WORD = r"[bsu]32"
-WIDE = r"[bsu]64"
-ANY = rf"({WORD}|{WIDE})"
-HALF = r"[bsu]16"
-SOME = rf"({HALF}|{WORD}|{WIDE})"
-SMALL = r"[bsu](8|16)"
-COMPARISON = r"(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
-BOOLEAN = r"(\.(and|or|xor))?"
-SCOPE = r"((cta|cluster|gpu|sys)\.)?"
-ORDER = rf"((weak|volatile|relaxed|acquire|release|acq_rel)\.)?{SCOPE}"
-SPACE = r"((global|shared(::cta)?)\.)?"
+ORDER = r"(weak|volatile|relaxed|acquire|release|acq_rel|cta|cluster|gpu|sys)\."
+SPACE = r"(global|shared(::cta)?)\."
+PREFIX = rf"({ORDER}|{SPACE})*"
+"""Order, scope and space stand in any order: compilers differ."""
 HINTS = r"((nc|c[agvs]|lu|w[bt]|L[12]::\w+)\.)*"
 VECTOR = r"(v[24]\.)?"
-DATA = r"[bsu](8|16|32|64)"
 UPDATE = r"(add|min|max)\.[su](32|64)|(inc|dec)\.u32|(and|or|xor)\.b(32|64)"
 ALIGNED = r"(\.aligned)?"
 BARRIER = rf"(cta\.)?(sync{ALIGNED}|red\.popc{ALIGNED}\.u32|red\.(and|or){ALIGNED}\.pred)"
 
 SUPPORTED: dict[str, str] = {
-    "add": rf"{SOME}|sat\.s32",
-    "sub": rf"{SOME}|sat\.s32",
-    "mul": rf"(lo|hi)\.({HALF}|{WORD})|wide\.[su](16|32)|lo\.{WIDE}",
-    "mad": rf"(lo|hi)\.{WORD}|lo\.{HALF}|wide\.[su](16|32)|lo\.{WIDE}",
-    "mul24": r"(lo|hi)\.[su]32",
-    "mad24": r"(lo|hi)\.[su]32",
-    "sad": WORD,
-    "abs": "s(16|32)",
-    "neg": "s(16|32)",
-    "min": rf"{HALF}|{WORD}",
-    "max": rf"{HALF}|{WORD}",
-    "and": rf"{SOME}|pred",
-    "or": rf"{SOME}|pred",
-    "xor": rf"{SOME}|pred",
-    "not": rf"{SOME}|pred",
-    "cnot": WORD,
-    "shl": SOME,
-    "shr": SOME,
-    "shf": r"[lr]\.(wrap|clamp)\.b32",
-    "lop3": "b32",
-    "popc": "b32",
-    "clz": "b32",
-    "brev": "b32",
-    "bfind": rf"(shiftamt\.)?{WORD}",
-    "bfe": WORD,
-    "bfi": "b32",
-    "prmt": "b32",
-    "setp": rf"{COMPARISON}{BOOLEAN}\.({HALF}|{WORD})",
-    "set": rf"{COMPARISON}{BOOLEAN}\.[su]32\.{WORD}",
-    "selp": SOME,
-    "slct": rf"{WORD}\.s32",
-    "mov": rf"{SOME}|pred",
-    "cvt": rf"({SMALL}|{ANY})\.({SMALL}|{ANY})",
+    **ARITHMETIC,
     "cvta": r"(to\.)?(global|const|shared(::cta)?|local)\.u(32|64)",
-    "ld": rf"{ORDER}(param\.|const\.|local\.|{SPACE}){HINTS}{VECTOR}{DATA}",
-    "st": rf"{ORDER}(local\.|{SPACE}){HINTS}{VECTOR}{DATA}",
-    "atom": rf"{ORDER}{SPACE}({UPDATE}|exch\.b(32|64)|cas\.b(16|32|64))",
-    "red": rf"{ORDER}{SPACE}({UPDATE})",
+    "ld": rf"{PREFIX}((param|const|local)\.)?{HINTS}{VECTOR}{DATA}",
+    "st": rf"{PREFIX}(local\.)?{HINTS}{VECTOR}{DATA}",
+    "atom": rf"{PREFIX}({UPDATE}|exch\.b(32|64)|cas\.b(16|32|64))",
+    "red": rf"{PREFIX}({UPDATE})",
     "shfl": r"(sync\.)?(up|down|bfly|idx)\.b32",
     "vote": r"(sync\.)?((all|any|uni)\.pred|ballot\.b32)",
     "match": r"(any|all)\.sync\.b(32|64)",
@@ -99,13 +60,9 @@ SUPPORTED: dict[str, str] = {
 }
 """Opcode -> the modifiers that are accepted, as a regular expression over what follows the first dot.
 
-64-bit arithmetic is what computes addresses; address narrowing makes it 32-bit. 8- and 16-bit forms are what
-compilers make of 32-bit arithmetic whose upper bits do not count. `bar.warp.sync` and fences cost nothing: the
-lanes of a warp already meet at every post-dominator, and memory operations happen in order.
+`bar.warp.sync` and fences cost nothing: the lanes of a warp already meet at every post-dominator, and memory
+operations happen in order.
 """
-
-WIDE_DATA_OPCODES = ("ld", "st", "atom", "red", "mov", "match")
-"""Opcodes whose 64-bit forms move data, not only addresses."""
 
 SPECIAL_REGISTERS = frozenset(
     {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
@@ -158,15 +115,7 @@ def _is_printf(instruction: Instruction) -> bool:
     return instruction.opcode == "call" and bool({"vprintf", "printf"} & set(names))
 
 
-def _is_wide_data(instruction: Instruction) -> bool:
-    wide = any(TYPE_BITS.get(word) == 64 for word in instruction.modifiers)
-    return wide or "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc")
-
-
 NOT_YET = "is not in this version of the machine"
-WIDE_DATA = Refusal(
-    f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
-)
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "printf is not supported", "store the value in an array and read it after the launch", _is_printf
@@ -217,17 +166,9 @@ REFUSALS: tuple[Refusal, ...] = (
         _opcodes("ld", "ldu", "st"),
     ),
     Refusal(
-        f"division {NOT_YET}",
-        "divide by a constant, shift, or subtract in a loop",
-        _opcodes("div", "rem"),
-    ),
-    Refusal(
         f"8- and 16-bit data {NOT_YET}",
         "use 32-bit elements and mask them",
         _word(r"[bsu](8|16)(x\d)?"),
-    ),
-    Refusal(
-        f"64-bit data {NOT_YET}", "use 32-bit integers (two of them where one is too small)", _is_wide_data
     ),
     Refusal("a trap is not supported", "write an error code to an array", _opcodes("trap", "brkpt")),
     Refusal(
@@ -256,14 +197,11 @@ def refusal(instruction: Instruction) -> Refusal | None:
     return next(refusal for refusal in REFUSALS if refusal.matches(instruction))
 
 
-def unsupported(function: Function, address_size: int = 64) -> tuple[Unsupported, ...]:
-    """Every refused instruction of a kernel, in order. With 32-bit addresses no 64-bit form is an address."""
+def unsupported(function: Function) -> tuple[Unsupported, ...]:
+    """Every refused instruction of a kernel, in order."""
     found = []
     for instruction in function.instructions:
         reason = refusal(instruction)
-        moves = instruction.opcode in WIDE_DATA_OPCODES
-        if reason is None and address_size == 32 and not moves and _is_wide_data(instruction):
-            reason = WIDE_DATA
         if reason is not None and instruction.name.split(".")[:2] != ["st", "param"]:  # a part of its call
             found.append(
                 Unsupported(
@@ -274,13 +212,13 @@ def unsupported(function: Function, address_size: int = 64) -> tuple[Unsupported
     return tuple(found)
 
 
-def check_supported(function: Function, address_size: int = 64) -> None:
+def check_supported(function: Function) -> None:
     """Raises CompileError where the kernel has instructions the machine does not run.
 
     The error stands at the first one; its hint says what to do instead and lists every one with its source
     line.
     """
-    found = unsupported(function, address_size)
+    found = unsupported(function)
     if not found:
         return
     reasons = {item.reason: item.suggestion for item in reversed(found)}
