@@ -54,21 +54,30 @@ def link_symbols(rom: RomImage, spec: MachineSpec, launch: Launch) -> dict[str, 
         value = _argument_value(rom, parameter, argument, address)
         for word in range(parameter.words):
             symbols[f"param.{parameter.word + word}"] = value >> (32 * word) & 0xFFFFFFFF
-    word = len(launch.initial_words())
-    for variable in rom.variables:
-        symbols[f"global.{variable.name}"] = WORD_BYTES * word
-        word += variable.words
+    symbols |= _variable_addresses(rom.variables, launch)
     symbols["local.base"] = WORD_BYTES * (rom.shared_words + _dynamic_words(launch))
     symbols["local.words"] = rom.local_words
     return symbols
 
 
-def initial_memory(variables: Iterable[Variable], launch: Launch) -> tuple[int, ...]:
+def initial_memory(variables: tuple[Variable, ...], launch: Launch) -> tuple[int, ...]:
     """Global memory as the launch finds it, in words: the arrays, then the kernel's variables."""
     words = list(launch.initial_words())
+    symbols = _variable_addresses(variables, launch)
     for variable in variables:
-        words += [*variable.initial, *[0] * (variable.words - len(variable.initial))]
+        words += [word if isinstance(word, int) else word.resolve(symbols) for word in variable.initial]
+        words += [0] * (variable.words - len(variable.initial))
     return tuple(words)
+
+
+def _variable_addresses(variables: tuple[Variable, ...], launch: Launch) -> dict[str, int]:
+    """The link-time symbols of the variables: they follow the arrays."""
+    addresses: dict[str, int] = {}
+    word = len(launch.initial_words())
+    for variable in variables:
+        addresses[f"global.{variable.name}"] = WORD_BYTES * word
+        word += variable.words
+    return addresses
 
 
 def check_machine(rom: RomImage, spec: MachineSpec) -> None:
@@ -162,7 +171,7 @@ def _argument_value(rom: RomImage, parameter: Parameter, argument: Argument, add
                 f"{place} is an array; the parameter is an integer", hint=f"--arg {argument.name}=3"
             )
         return address
-    if parameter.pointer:
+    if parameter.pointer and argument.value:  # 0 is the null pointer
         raise CompileError(
             f"{place} is an integer; the parameter is a pointer",
             hint=f"pass an array: --arg {argument.name}=[1,2,3] or --arg {argument.name}=zeros:3",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from runtime.loader import link_symbols, load_tokens
+from runtime.loader import initial_memory, link_symbols, load_tokens
 from runtime.vocabulary import Kind, Token, Vocabulary
 from tests.random_rom import random_launch, random_rom
 from toolchain.errors import CompileError
@@ -13,7 +13,7 @@ from toolchain.launch import Argument, ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO, STAGES, MachineSpec
 from toolchain.mir.encoding import return_sequence, stage_fields, terminator_fields
 from toolchain.mir.isa import Layout, stage_layout, terminator_layout
-from toolchain.mir.rom import Parameter, RomImage
+from toolchain.mir.rom import LinkValue, Parameter, RomImage, Variable
 from toolchain.mir.rom_text import parse_rom
 
 
@@ -113,7 +113,7 @@ def test_symbols_are_parameter_words_and_extents() -> None:
     symbols = link_symbols(SMALL, CLASSIC, small((2, 3, 1), (4, 1, 2)))
     assert symbols == {
         "ntid.x": 4, "ntid.y": 1, "ntid.z": 2, "nctaid.x": 2, "nctaid.y": 3, "nctaid.z": 1,
-        "param.0": 0, "param.1": 0xFFFFFFFE, "param.2": 9, "param.3": 7,
+        "param.0": 0, "param.1": 0xFFFFFFFE, "param.2": 9, "param.3": 7, "local.base": 0, "local.words": 0,
     }  # fmt: skip
 
 
@@ -124,6 +124,47 @@ def test_pointers_are_byte_addresses_in_argument_order() -> None:
     launch = small(arguments=(ARRAY, ScalarArgument("n", 0), ArrayArgument("b", (1, 2))))
     symbols = link_symbols(rom, CLASSIC, launch)
     assert (symbols["param.0"], symbols["param.2"], symbols["param.3"]) == (0, 12, 0)
+
+
+def test_variables_follow_the_arrays_and_local_arrays_the_shared_memory() -> None:
+    table = Variable("table", 3, (5, LinkValue(4, (("global.other", 1),))))
+    rom = replace(SMALL, variables=(table, Variable("other", 2)), shared_words=6, local_words=3)
+    launch = replace(small(), dynamic_shared=10)
+    symbols = link_symbols(rom, CLASSIC, launch)
+    first = len(launch.initial_words())
+    assert (symbols["global.table"], symbols["global.other"]) == (4 * first, 4 * (first + 3))
+    assert (symbols["local.base"], symbols["local.words"]) == (4 * (6 + 3), 3)
+    words = (*launch.initial_words(), 5, 4 * (first + 3) + 4, 0, 0, 0)
+    assert initial_memory(rom.variables, launch) == words
+    records = decode_records(load_tokens(rom, CLASSIC, launch))
+    assert records.bits(Token(Kind.MEM, first + 1)) == words[first + 1]
+
+
+@pytest.mark.parametrize(
+    ("rom", "launch", "message"),
+    [
+        (replace(SMALL, shared_words=127), small(), "needs 127 words of shared memory (static 127)"),
+        (
+            replace(SMALL, shared_words=6, local_words=30),
+            replace(small(block=(4, 1, 1)), dynamic_shared=4),
+            "needs 127 words of shared memory (static 6, dynamic (--shared) 1, local arrays of 4 threads 120)",
+        ),
+        (replace(SMALL, variables=(Variable("table", 126),)), small(), "words of global memory (arrays"),
+        (SMALL, replace(small(), dynamic_shared=-4), "the dynamic shared memory is -4 bytes"),
+    ],
+)
+def test_what_has_no_room_is_refused(rom: RomImage, launch: Launch, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        link_symbols(rom, CLASSIC, launch)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_null_pointer_is_an_argument() -> None:
+    rom = replace(SMALL, parameters=(Parameter("a", 0, 1, True),))
+    assert link_symbols(rom, CLASSIC, small(arguments=(ScalarArgument("a", 0),)))["param.0"] == 0
+    with pytest.raises(CompileError, match="the parameter is a pointer"):
+        link_symbols(rom, CLASSIC, small(arguments=(ScalarArgument("a", 8),)))
 
 
 def test_the_shape_of_a_launch() -> None:

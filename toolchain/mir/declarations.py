@@ -2,20 +2,21 @@
 
 param a: word 0, words 1, pointer
 shared 16, local 2
-variable table: words 4 = 0x1, 0x80000000
+variable table: words 4 = 0x1, 0x80000000, global.other + 4
 """
 
 import re
 from collections.abc import Iterator
 
-from toolchain.mir.rom import Parameter, Variable
+from toolchain.mir.affine import parse_link_value, print_link_value
+from toolchain.mir.rom import LinkValue, Parameter, Variable
 
 _NAME = r"[A-Za-z_$][\w$.]*"
 _PARAMETER = re.compile(
     rf"param (?P<name>{_NAME}): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
 )
 _SIZES = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
-_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>[x0-9a-f, ]+))?")
+_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>.+))?")
 
 
 class Declarations:
@@ -35,9 +36,8 @@ class Declarations:
         elif match := _SIZES.fullmatch(line):
             self.shared_words, self.local_words = int(match["shared"]), int(match["local"])
         elif match := _VARIABLE.fullmatch(line):
-            initial = match["initial"].split(", ") if match["initial"] else ()
-            words = tuple(int(word, 16) for word in initial)
-            self.variables.append(Variable(match["name"], int(match["words"]), words))
+            initial = parse_initial(match["initial"] or "")
+            self.variables.append(Variable(match["name"], int(match["words"]), initial))
         else:
             return False
         return True
@@ -55,6 +55,18 @@ def print_declarations(
         yield f"param {item.name}: word {item.word}, words {item.words}{pointer}"
     if shared_words or local_words:
         yield f"shared {shared_words}, local {local_words}"
-    for variable in variables:
-        initial = f" = {', '.join(f'{word:#x}' for word in variable.initial)}" if variable.initial else ""
-        yield f"variable {variable.name}: words {variable.words}{initial}"
+    yield from map(print_variable, variables)
+
+
+def print_variable(variable: Variable) -> str:
+    """The line of a variable; numbers are hexadecimal, addresses link values."""
+    words = [
+        print_link_value(word) if isinstance(word, LinkValue) else f"{word:#x}" for word in variable.initial
+    ]
+    return f"variable {variable.name}: words {variable.words}" + (f" = {', '.join(words)}" if words else "")
+
+
+def parse_initial(text: str) -> tuple[int | LinkValue, ...]:
+    """The initial words of a variable's line. Raises ValueError on anything else."""
+    words = text.split(", ") if text else []
+    return tuple(int(word, 16) if word.startswith("0x") else parse_link_value(word) for word in words)

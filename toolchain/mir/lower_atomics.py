@@ -6,11 +6,11 @@ machine block, 64-bit and 16-bit atomics, takes turns in a loop instead. Scopes 
 operations happen in program order.
 """
 
+from toolchain.machine_spec import WORD_BITS
 from toolchain.mir.affine import constant
 from toolchain.mir.ir import ZERO, Operand, Predicate, Value
 from toolchain.mir.isa import Op
 from toolchain.mir.lower_memory import (
-    WORD_BITS,
     Memory,
     WordPlace,
     access_type,

@@ -9,6 +9,7 @@ local memory is its own; there all lanes do the same at once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toolchain.machine_spec import WORD_BITS
 from toolchain.mir.affine import add, constant, symbol, word_address
 from toolchain.mir.ir import ZERO, Instruction, MirOp, Predicate, Register, Special, Value
 from toolchain.mir.isa import MulOp, Op
@@ -18,8 +19,6 @@ from toolchain.mir.ptx_spaces import MEMORIES, Spaces, memory_of, register_space
 from toolchain.mir.rom import LinkValue
 from toolchain.mir.variables import FRAME_BYTES, LOCAL_BASE, WORD_BYTES, Placement
 from toolchain.ptx_frontend import ast
-
-WORD_BITS = 8 * WORD_BYTES
 
 
 @dataclass(frozen=True)

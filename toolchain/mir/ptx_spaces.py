@@ -2,7 +2,7 @@
 
 A register's spaces are those of all pointers that may flow into it: from parameters, variables and `cvta`,
 through copies, sums and selections. On the machine constants are in global memory and local arrays in shared
-memory, so two memories remain. A pointer that was loaded from memory could be either; it is refused.
+memory, so two memories remain. A pointer that is loaded from memory may be any that the kernel stores there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,8 +19,8 @@ MEMORIES = {"global": "global", "const": "global", "shared": "shared", "local": 
 Spaces = Mapping[str, frozenset[str]]
 """Register -> the state spaces its pointers may lie in; none for a register that holds no pointer.
 
-`param` stands for a value from a parameter that is not known to be a pointer, as a member of a structure: if it
-is one, it is to global memory.
+`param` stands for a value from the host that is not known to be a pointer, as a member of a structure: if it is one,
+it is to global memory.
 """
 
 _FLOWS = ("mov", "add", "sub", "mad", "selp", "or", "and", "cvt", "min", "max", "shf", "prmt")
@@ -39,14 +39,27 @@ def register_spaces(
     """The spaces of every register: the smallest solution of what the instructions say."""
     pointers = frozenset(parameter.name for parameter in parameters if parameter.pointer)
     spaces: dict[str, frozenset[str]] = {}
+    stored = _initial(placement)
     while True:
-        before = dict(spaces)
+        before = (dict(spaces), stored)
         for item in function.instructions:
-            found = _made(item, spaces, placement, pointers)
+            found = stored if _loads(item) else _made(item, spaces, placement, pointers)
+            if item.opcode in ("st", "atom"):
+                stored |= _operands(item.operands[1:], spaces, placement)
             for name in _destinations(item) if found else ():
                 spaces[name] = spaces.get(name, frozenset()) | found
-        if spaces == before:
+        if (spaces, stored) == before:
             return spaces
+
+
+def _initial(placement: Placement) -> frozenset[str]:
+    """The spaces of addresses in memory before the launch; what else is there is no pointer, or to global memory."""
+    words = (word for variable in placement.variables for word in variable.initial)
+    return frozenset({"global" if any(not isinstance(word, int) for word in words) else "param"})
+
+
+def _loads(item: ast.Instruction) -> bool:
+    return item.opcode in ("atom", "ldu") or (item.opcode == "ld" and "param" not in item.modifiers)
 
 
 def memory_of(item: ast.Instruction, place: ast.Operand, spaces: Spaces, placement: Placement) -> str:
@@ -73,7 +86,7 @@ def _unknown(item: ast.Instruction, memories: set[str]) -> CompileError:
         why = "uses a pointer that may be to global or to shared memory"
         return refuse(item, why, "use one pointer for each memory, and branch between two accesses")
     why = "uses a pointer of which it is not known whether it is to global or to shared memory"
-    return refuse(item, why, "take the address from a parameter or a variable; do not load it from memory")
+    return refuse(item, why, "take the address from a parameter or a variable")
 
 
 def _made(
@@ -85,10 +98,15 @@ def _made(
     if item.opcode == "ld":
         base = item.operands[1].base if isinstance(item.operands[1], ast.Address) else item.operands[1]
         is_pointer = isinstance(base, ast.Symbol) and base.name in pointers
-        return frozenset({"global" if is_pointer else "param"} if "param" in item.modifiers else ())
+        return frozenset({"global" if is_pointer else "param"})
     if item.opcode not in _FLOWS:
         return frozenset()
-    return frozenset().union(*(_of_operand(operand, spaces, placement) for operand in item.operands[1:]))
+    return _operands(item.operands[1:], spaces, placement)
+
+
+def _operands(operands: tuple[ast.Operand, ...], spaces: Spaces, placement: Placement) -> frozenset[str]:
+    """The spaces of several operands' pointers."""
+    return frozenset().union(*(_of_operand(operand, spaces, placement) for operand in operands))
 
 
 def _of_operand(operand: ast.Operand | None, spaces: Spaces, placement: Placement) -> frozenset[str]:

@@ -163,11 +163,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Variable:
-    """A module variable or constant in global memory: `words` of it, the first of them `initial`, the rest zero."""
+    """A module variable or constant in global memory: `words` of it, the first of them `initial`, the rest zero.
+
+    A word that is a LinkValue is the address of a variable.
+    """
 
     name: str
     words: int
-    initial: tuple[int, ...] = ()
+    initial: tuple[int | LinkValue, ...] = ()
 
 
 @dataclass(frozen=True)

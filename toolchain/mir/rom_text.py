@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.machine_spec import PREDICATES, STAGES
 from toolchain.mir.affine import parse_link_value, print_link_value
+from toolchain.mir.declarations import parse_initial, print_variable
 from toolchain.mir.isa import (
     ALU_SLOTS,
     LOADS,
@@ -73,8 +74,7 @@ def print_rom(rom: RomImage) -> str:
     if rom.shared_words or rom.local_words:
         lines.append(f"shared {rom.shared_words}, local {rom.local_words}")
     for variable in rom.variables:
-        initial = f" = {', '.join(f'{word:#x}' for word in variable.initial)}" if variable.initial else ""
-        lines.append(f"variable {variable.name}: words {variable.words}{initial}")
+        lines.append(print_variable(variable))
     for index, block in enumerate(rom.blocks):
         lines += ["", *_block_lines(index, block)]
     return "\n".join(lines) + "\n"
@@ -162,7 +162,7 @@ _PARAMETER = re.compile(
     r"param (?P<name>\S+): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
 )
 _SHARED = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
-_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>[x0-9a-f, ]+))?")
+_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>.+))?")
 _BLOCK = re.compile(r"block (?P<index>\d+)(?: (?!serial:)(?P<label>\S+))?(?P<serial> serial)?:")
 _STAGE = re.compile(r"stage (?P<index>[0-3])(?P<notes>(?:, (?:port[0-3]|imm[01])=[^,]+)*)")
 _OPERATION = re.compile(
@@ -260,7 +260,7 @@ class _Parser:
         self.sizes = int(match["shared"]), int(match["local"])
 
     def variable(self, match: re.Match[str], _: SourceLocation | None) -> None:
-        initial = tuple(int(word, 16) for word in match["initial"].split(", ")) if match["initial"] else ()
+        initial = parse_initial(match["initial"] or "")
         self.variables.append(Variable(match["name"], int(match["words"]), initial))
 
     def block(self, match: re.Match[str], source: SourceLocation | None) -> None:

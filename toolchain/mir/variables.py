@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolchain.errors import CompileError
-from toolchain.mir.affine import constant, symbol
+from toolchain.machine_spec import WORD_BITS
+from toolchain.mir.affine import add, constant, symbol
 from toolchain.mir.rom import LinkValue, Variable
 from toolchain.ptx_frontend import ast
 
@@ -48,11 +49,13 @@ class Placement:
 
 
 def place_variables(function: ast.Function, module_variables: tuple[ast.Variable, ...]) -> Placement:
-    """Places the variables `function` names. Raises CompileError at an initial value that is an address."""
-    used = set(named_symbols(function))
+    """Places the variables `function` names. Raises CompileError at an initial value that cannot be linked."""
+    used = _reached(set(named_symbols(function)), module_variables)
     variables = [item for item in (*module_variables, *function.variables) if item.name in used]
     places: dict[str, Place] = {}
     in_global = [item for item in variables if item.space in ("global", "const")]
+    for item in in_global:
+        _name_variable(item, places)
     initialised = tuple(_variable(item, places) for item in in_global)
     shared = [item for item in variables if item.space == "shared"]
     end = _lay_out((item for item in shared if not item.external), places, 0)
@@ -76,6 +79,19 @@ def named_symbols(function: ast.Function) -> Iterator[str]:
                 yield base.name
 
 
+def _reached(names: set[str], variables: tuple[ast.Variable, ...]) -> set[str]:
+    """Names, and those that the initial values of the variables among them name."""
+    waiting, reached = set(names), set(names)
+    while waiting:
+        name = waiting.pop()
+        for item in variables:
+            values = item.initialiser if item.name == name else ()
+            new = {value.partition("+")[0] for value in values if isinstance(value, str)} - reached
+            waiting |= new
+            reached |= new
+    return reached
+
+
 def _alignment(item: ast.Variable) -> int:
     return max(item.align, ast.TYPE_BITS[item.type] // 8)
 
@@ -93,22 +109,40 @@ def _lay_out(variables: Iterator[ast.Variable], places: dict[str, Place], end: i
     return end
 
 
-def _variable(item: ast.Variable, places: dict[str, Place]) -> Variable:
-    """A variable in global memory, under a name that link-time symbols can have."""
+def _name_variable(item: ast.Variable, places: dict[str, Place]) -> None:
+    """Places a variable in global memory, under a name that link-time symbols can have."""
     name = re.sub(r"\W", "_", item.name)
     taken = {place.address for place in places.values()}
     while symbol(f"global.{name}") in taken:
         name += "_"
     places[item.name] = Place("global", symbol(f"global.{name}"))
+
+
+def _variable(item: ast.Variable, places: dict[str, Place]) -> Variable:
+    """A variable with its initial words."""
     bits = ast.TYPE_BITS[item.type]
+    size = -(-item.elements * bits // WORD_BITS)
     packed = 0
+    addresses: dict[int, LinkValue] = {}
     for index, value in enumerate(item.initialiser):
         if isinstance(value, str):
-            raise CompileError(
-                f"variable '{item.name}' is initialised with the address of '{value}'",
-                hint="store the address in the kernel, or index one array",
-            )
-        packed |= (value & ((1 << bits) - 1)) << (bits * index)
-    words = -(-item.elements * bits // (8 * WORD_BYTES))
-    used = -(-packed.bit_length() // (8 * WORD_BYTES))
-    return Variable(name, words, tuple(packed >> (32 * index) & 0xFFFFFFFF for index in range(used)))
+            addresses[bits * index // WORD_BITS] = _initial_address(item, value, places)
+        else:
+            packed |= (value & ((1 << bits) - 1)) << (bits * index)
+    used = max([-(-packed.bit_length() // WORD_BITS), *(word + 1 for word in addresses)])
+    words = (addresses.get(index, packed >> (WORD_BITS * index) & 0xFFFFFFFF) for index in range(used))
+    return Variable(places[item.name].address.terms[0][0].removeprefix("global."), size, tuple(words))
+
+
+def _initial_address(item: ast.Variable, text: str, places: dict[str, Place]) -> LinkValue:
+    """The address that an initialiser `name` or `name+offset` stands for; the high word of it is zero."""
+    name, _, offset = text.partition("+")
+    if name not in places or ast.TYPE_BITS[item.type] < WORD_BITS:
+        raise CompileError(
+            f"variable '{item.name}' is initialised with '{text}', which is not the address of a variable "
+            "in global memory",
+            hint="store the address in the kernel",
+        )
+    address = add(places[name].address, constant(int(offset or "0", 0)))
+    assert address is not None
+    return address
