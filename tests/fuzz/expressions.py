@@ -3,7 +3,7 @@
 Shifts are masked, divisors are not zero and not -1, indices are masked, signed arithmetic wraps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.fuzz.tape import Tape
@@ -22,7 +22,7 @@ CALLS = {
 RARE_CALLS = {
     "__ffs": 1, "__funnelshift_l": 3, "__funnelshift_r": 3, "__funnelshift_lc": 3, "__funnelshift_rc": 3,
     "__uhadd": 2, "__hadd": 2, "__sad": 3, "__usad": 3, "__mul24": 2, "__umul24": 2, "__dp4a": 3,
-    "__byte_perm": 3, "umin": 2, "umax": 2,
+    "__byte_perm": 3, "umin": 2, "umax": 2, "__rhadd": 2, "__urhadd": 2,
 }  # fmt: skip
 SIGNED_ARGUMENTS = ("abs", "__dp4a")
 """Overloaded on signed and unsigned: a cast decides."""
@@ -105,13 +105,20 @@ class Expressions:
         if kind < 0.86 and self.wides:
             return self.narrowed(depth - 1)
         if kind < 0.90 and self.functions:
-            name, count = self.random.choice(self.functions)
-            return f"{name}({', '.join(self.expression(0) for _ in range(count))})"
-        return self.call(a, depth - 1)
+            return self.invocation(0)
+        return self.rare_call(a, depth - 1) if self.chance(0.2) else self.call(CALLS, a, depth - 1)
 
-    def call(self, a: str, depth: int) -> str:
-        """An intrinsic of 32-bit values."""
-        calls = RARE_CALLS if self.chance(0.3) else CALLS
+    def invocation(self, depth: int) -> str:
+        """A call of a device function."""
+        name, count = self.random.choice(self.functions)
+        return f"{name}({', '.join(self.expression(depth) for _ in range(count))})"
+
+    def rare_call(self, a: str, depth: int) -> str:
+        """An intrinsic that programs seldom use."""
+        return self.call(RARE_CALLS, a, depth)
+
+    def call(self, calls: Mapping[str, int], a: str, depth: int) -> str:
+        """An intrinsic of 32-bit values, `a` its first argument."""
         name = self.pick(tuple(calls))
         arguments = [a, *(self.expression(depth) for _ in range(calls[name] - 1))]
         if name in SIGNED_ARGUMENTS:
@@ -197,7 +204,21 @@ class Expressions:
         if kind < 0.92:
             b = self.wide_leaf()
             return f"({self.pick(('min', 'max'))}((long long){a}, (long long){b}))"
+        if kind < 0.94:
+            return f"(unsigned long long){self.pick(('__mul64hi', '__umul64hi'))}({a}, {self.wide_leaf()})"
         if kind < 0.97 or "division" not in self.features:
             return f"({self.pick(('long long', 'unsigned long long'))}){self.pick(WIDE_CALLS)}({a})"
-        divisor = f"({self.wide_leaf()} & 0xffff) + 1"
-        return f"({a} {self.pick('/%')} ({self.pick(('long long', 'unsigned long long'))})({divisor}))"
+        return self.wide_quotient(a)
+
+    def wide_quotient(self, a: str) -> str:
+        """By a variable that is neither 0 nor -1."""
+        b = self.wide_leaf()
+        divisor = self.pick(
+            (
+                f"(long long)(({b} & 0xffff) + 1)",
+                f"({b} | 1ull)",
+                f"(-2 - (long long)({b} & 0xffffffffffull))",
+            )
+        )
+        a = f"({self.pick(('long long', 'unsigned long long'))})({a})"
+        return f"({a} {self.pick('/%')} {divisor})"

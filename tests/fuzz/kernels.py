@@ -24,6 +24,7 @@ SHAPES: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
 FEATURES = (
     ("shared", 0.25), ("tally", 0.2), ("warp", 0.25), ("counters", 0.2), ("own_atomics", 0.2), ("wide", 0.2),
     ("narrow", 0.2), ("local", 0.2), ("division", 0.2), ("vector", 0.2), ("functions", 0.2), ("constants", 0.2),
+    ("intrinsics", 0.25),
 )  # fmt: skip
 """What a kernel may have besides plain 32-bit code, with how often."""
 TILES = ("int", "unsigned char", "short", "unsigned", "unsigned short", "signed char")

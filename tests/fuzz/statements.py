@@ -21,6 +21,10 @@ FEATURE_STATEMENTS = {
     "vector": (("vector", 2),),
     "own_atomics": (("own_atomic", 3),),
     "counters": (("count", 3),),
+    "division": (("divide", 3),),
+    "intrinsics": (("intrinsic", 4),),
+    "functions": (("invoke", 2),),
+    "constants": (("lookup", 2),),
 }
 """Statements of kernels with a feature."""
 MEETINGS = {
@@ -109,6 +113,7 @@ class Statements(Expressions):
             "assign": self.assign, "store": self.store, "if": self.branch, "for": self.counted,
             "while": self.fuelled, "switch": self.switch, "walk": self.walk, "sweep": self.sweep,
             "wide": self.assign_wide, "narrow": self.narrow, "local": self.local, "vector": self.vector,
+            "divide": self.divide, "intrinsic": self.intrinsic, "invoke": self.invoke, "lookup": self.lookup,
             "own_atomic": self.own_atomic, "count": self.count_up, "exchange": self.exchange,
             "barrier_vote": self.barrier_vote, "tally": self.tally, "shuffle": self.shuffle, "vote": self.vote,
             "match": self.match, "uniform_if": self.uniform_branch, "uniform_for": self.uniform_loop,
@@ -160,6 +165,25 @@ class Statements(Expressions):
             f"int{lanes} {p} = {source};",
             f"{self.pick(self.variables)} ^= {p}.{self.pick(parts)} + {p}.x;",
         ]
+
+    def divide(self) -> list[str]:
+        if self.wides and self.chance(0.4):
+            return [f"{self.pick(self.wides)} {self.pick(('=', '^='))} {self.wide_quotient(self.wide(1))};"]
+        return [
+            f"{self.pick(self.variables)} {self.pick(('=', '^='))} {self.quotient(self.expression(1), 1)};"
+        ]
+
+    def intrinsic(self) -> list[str]:
+        return [
+            f"{self.pick(self.variables)} {self.pick(('=', '^='))} {self.rare_call(self.expression(1), 1)};"
+        ]
+
+    def invoke(self) -> list[str]:
+        return [f"{self.pick(self.variables)} {self.pick(('=', '+='))} {self.invocation(1)};"]
+
+    def lookup(self) -> list[str]:
+        table, mask = self.tables[-1]
+        return [f"{self.pick(self.variables)} ^= {table}[{self.expression(1)} & {mask}];"]
 
     def own_atomic(self) -> list[str]:
         """On a word no other thread touches: its result is defined."""
