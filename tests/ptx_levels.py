@@ -44,7 +44,7 @@ def kernel(body: str, *, variables: str = "", local: str = "", result: bool = Tr
     """A kernel with a body; without `result`, nothing is stored behind it."""
     text = PTX.replace("VARIABLES", variables).replace("LOCALS", local).replace("BODY", body)
     module = parse_ptx(text.replace("RESULT", "st.global.u32 [%r25], %r2;" if result else ""), "k.ptx")
-    assert unsupported(module.entries[0], 32) == ()
+    assert unsupported(module.entries[0]) == ()
     return module
 
 

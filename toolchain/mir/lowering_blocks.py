@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from toolchain.mir.affine import constant
-from toolchain.mir.ir import TRUE, ZERO, Branch, Jump, Special, Terminator
+from toolchain.mir.ir import TRUE, ZERO, Branch, Instruction, Jump, MirOp, Special, Terminator
 from toolchain.mir.isa import Op
 from toolchain.mir.lowering import AND, Lowering
 from toolchain.ptx_frontend import ast
@@ -58,6 +58,9 @@ def in_turns(lowering: Lowering, item: ast.Instruction) -> Iterator[ast.Instruct
         lowering.start(turn)
         yield inner
         lowering.fall_into(latch)
+        # Who has had its turn meets the others here before it leaves: without this mark it could leave at once, and
+        # all turns be taken behind the loop.
+        lowering.append(Instruction(MirOp.SYNC, None, (), source=item.where))
         lowering.end(Branch(mine, rest, head, item.where))
         lowering.start(rest)
 
