@@ -1,8 +1,8 @@
 """The performance tables, and the numbers that README.md quotes.
 
-Shapes of circuits and counts of tokens are exact and the same everywhere; they are worked out anew. Times, memory and
-the check of every kernel in the stock model take minutes and depend on the machine: `qgpuc bench --measure` stores
-them in measured.json, with the machine they were measured on, and the README quotes that.
+Shapes of circuits and counts of tokens are exact and the same everywhere; they are worked out anew. Times and memory
+depend on the machine: `qgpuc bench --measure` stores them in measured.json, with the machine they were measured on, and
+the README quotes that. What every kernel does in the stock model is in model_check.py.
 """
 
 import json
@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from runtime.launcher import ModelEngine, Program, open_engine
+from bench import model_check
+from runtime.launcher import Program
 from tests.kernels.case import KernelCase
-from tests.kernels.cases import CASES, QUICK, cases_for
+from tests.kernels.cases import CASES, QUICK
 from toolchain import machine_build
 from toolchain.driver import Compilation, Options, compile_program
 from toolchain.errors import CompileError
@@ -85,8 +86,6 @@ class Measured:
     build_seconds: float
     build_gigabytes: float
     kernels: int
-    checked: dict[str, int]
-    wrong: dict[str, int]
 
 
 def _processor() -> str:
@@ -105,25 +104,10 @@ def _build_classic() -> tuple[float, float]:
     return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def _check_model(spec: MachineSpec) -> tuple[int, int]:
-    """Tokens checked and wrong, over every input set of every kernel, in the stock model; a trace a prefill."""
-    engine = open_engine("transformers", machine_build.ensure_checkpoint(spec, "bfloat16"))
-    assert isinstance(engine, ModelEngine)
-    checked = wrong = 0
-    for case in cases_for(spec):
-        for item in case.launches(spec):
-            program = Program(_compiled(case, spec).rom, spec, item.launch)
-            expected = program.interpret()
-            checked += len(expected.tokens)
-            wrong += engine.wrong_tokens(program, expected)
-    return checked, wrong
-
-
 def measure(path: Path = MEASURED) -> None:
-    """Measures everything that takes long and writes it to `path`."""
+    """Measures compile times and the build of `classic`, and writes them to `path`."""
     build_seconds, gigabytes = _build_classic()  # first: the peak counts from the process's start
     compiles = [_compile_seconds(case) for case in CASES]
-    models = {spec.name: _check_model(spec) for spec in MACHINES}
     result = Measured(
         _processor(),
         os.cpu_count() or 1,
@@ -131,8 +115,6 @@ def measure(path: Path = MEASURED) -> None:
         round(build_seconds),
         round(gigabytes, 1),
         len(CASES),
-        {name: checked for name, (checked, _) in models.items()},
-        {name: wrong for name, (_, wrong) in models.items()},
     )
     path.write_text(json.dumps(asdict(result), indent=2) + "\n")
 
@@ -147,14 +129,12 @@ def measured(path: Path = MEASURED) -> Iterator[str]:
     yield f"| compiling a kernel, clang aside, the slowest of {item.kernels} | {item.compile_seconds} s | 2 s |"
     yield f"| building the `classic` checkpoint | {item.build_seconds} s | 180 s |"
     yield f"| memory for it | {item.build_gigabytes} GB | 8 GB |"
-    for name, checked in item.checked.items():
-        count = f"{item.wrong[name]} of {checked}"
-        yield f"| wrong tokens in the stock model, `{name}`, every kernel and input | {count} | 0 |"
+    yield from model_check.summary()
 
 
 def lines() -> Iterator[str]:
     """Everything `qgpuc bench` prints."""
-    for table in (shapes, tokens, times, measured):
+    for table in (shapes, tokens, times, measured, model_check.table):
         yield from table()
         yield ""
 
