@@ -6,7 +6,7 @@
 All zero ROM rows, empty return sequences and zero memory words are left out: recurrent state starts as zero.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from runtime.vocabulary import Kind, Token, val
 from toolchain.errors import CompileError
@@ -166,7 +166,7 @@ def _argument_value(rom: RomImage, parameter: Parameter, argument: Argument, add
     """The parameter's bits; raises CompileError on the wrong kind or a value that does not fit."""
     place = f"argument '{argument.name}' for parameter '{parameter.name}' of kernel '{rom.kernel}'"
     if isinstance(argument, ArrayArgument):
-        if not parameter.pointer:
+        if not parameter.pointer and not parameter.unread:
             raise CompileError(
                 f"{place} is an array; the parameter is an integer", hint=f"--arg {argument.name}=3"
             )
@@ -182,8 +182,9 @@ def _argument_value(rom: RomImage, parameter: Parameter, argument: Argument, add
     return argument.value % (1 << bits)
 
 
-def _signature(parameters: Iterable[Parameter]) -> str:
-    names = [f"{item.name} ({'array' if item.pointer else 'integer'})" for item in parameters]
+def _signature(parameters: tuple[Parameter, ...]) -> str:
+    kinds = ["anything" if item.unread else "array" if item.pointer else "integer" for item in parameters]
+    names = [f"{item.name} ({kind})" for item, kind in zip(parameters, kinds, strict=True)]
     return ", ".join(names) or "none"
 
 

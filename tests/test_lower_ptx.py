@@ -129,7 +129,8 @@ def test_what_nvcc_prints() -> None:
     """It marks no pointers, so what nothing reads may be an array; constants come in registers."""
     module = parse_ptx(BARE, "k.ptx")
     function = pipeline.compile_ptx(module.entries[0], CLASSIC)
-    assert [item.pointer for item in function.parameters] == [True, True, True, False]
+    kinds = [(item.pointer, item.unread) for item in function.parameters]
+    assert kinds == [(False, True), (True, False), (False, True), (False, False)]
     array = ArrayArgument("a", (7, 7), "u32")
     launch = Launch((1, 1, 1), (1, 1, 1), (array, array, array, ScalarArgument("n", 0x12345678)))
     expected = interpret(module, "k", launch, CLASSIC)

@@ -16,7 +16,7 @@ from toolchain.ptx_frontend import ast
 
 def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
     """Each parameter's first word: parameters follow each other in whole words."""
-    pointers = _used_as_pointers(function) | _unread_addresses(function)
+    pointers, unread = _used_as_pointers(function), _unread_addresses(function)
     bound: list[Parameter] = []
     word = 0
     for parameter in function.parameters:
@@ -28,14 +28,13 @@ def bind_parameters(function: ast.Function) -> tuple[Parameter, ...]:
             )
         words = -(-bits // 32)
         pointer = parameter.pointer is not None or parameter.name in pointers
-        bound.append(Parameter(parameter.name, word, words, pointer))
+        bound.append(Parameter(parameter.name, word, words, pointer, parameter.name in unread))
         word += words
     return tuple(bound)
 
 
 def _unread_addresses(function: ast.Function) -> frozenset[str]:
-    """Parameters as wide as an address that nothing reads, of a front end that marks no pointers: array or not,
-    their value does not count, and most are arrays."""
+    """Parameters as wide as an address that nothing reads, of a front end that marks no pointers."""
     if any(parameter.pointer is not None for parameter in function.parameters):
         return frozenset()
     operands = [operand for item in function.instructions for operand in item.operands]

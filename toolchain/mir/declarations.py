@@ -13,7 +13,7 @@ from toolchain.mir.rom import LinkValue, Parameter, Variable
 
 _NAME = r"[A-Za-z_$][\w$.]*"
 _PARAMETER = re.compile(
-    rf"param (?P<name>{_NAME}): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
+    rf"param (?P<name>{_NAME}): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?(?P<unread>, unread)?"
 )
 _SIZES = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
 _VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>.+))?")
@@ -31,12 +31,12 @@ class Declarations:
     def read(self, line: str) -> bool:
         """Takes in a line if it is a declaration; whether it was. Raises ValueError on a bad number."""
         if match := _PARAMETER.fullmatch(line):
-            pointer = match["pointer"] is not None
-            self.parameters.append(Parameter(match["name"], int(match["word"]), int(match["words"]), pointer))
+            flags = match["pointer"] is not None, match["unread"] is not None
+            self.parameters.append(Parameter(match["name"], int(match["word"]), int(match["words"]), *flags))
         elif match := _SIZES.fullmatch(line):
             self.shared_words, self.local_words = int(match["shared"]), int(match["local"])
         elif match := _VARIABLE.fullmatch(line):
-            initial = parse_initial(match["initial"] or "")
+            initial = _parse_initial(match["initial"] or "")
             self.variables.append(Variable(match["name"], int(match["words"]), initial))
         else:
             return False
@@ -51,14 +51,14 @@ def print_declarations(
 ) -> Iterator[str]:
     """One line a declaration; what `Declarations` reads back."""
     for item in parameters:
-        pointer = ", pointer" if item.pointer else ""
-        yield f"param {item.name}: word {item.word}, words {item.words}{pointer}"
+        flags = (", pointer" if item.pointer else "") + (", unread" if item.unread else "")
+        yield f"param {item.name}: word {item.word}, words {item.words}{flags}"
     if shared_words or local_words:
         yield f"shared {shared_words}, local {local_words}"
-    yield from map(print_variable, variables)
+    yield from map(_print_variable, variables)
 
 
-def print_variable(variable: Variable) -> str:
+def _print_variable(variable: Variable) -> str:
     """The line of a variable; numbers are hexadecimal, addresses link values."""
     words = [
         print_link_value(word) if isinstance(word, LinkValue) else f"{word:#x}" for word in variable.initial
@@ -66,7 +66,7 @@ def print_variable(variable: Variable) -> str:
     return f"variable {variable.name}: words {variable.words}" + (f" = {', '.join(words)}" if words else "")
 
 
-def parse_initial(text: str) -> tuple[int | LinkValue, ...]:
+def _parse_initial(text: str) -> tuple[int | LinkValue, ...]:
     """The initial words of a variable's line. Raises ValueError on anything else."""
     words = text.split(", ") if text else []
     return tuple(int(word, 16) if word.startswith("0x") else parse_link_value(word) for word in words)

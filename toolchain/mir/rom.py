@@ -153,12 +153,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: its name, its first 32-bit word, its size in words, and whether it is a pointer."""
+    """A kernel parameter: its name, its first 32-bit word, its size in words, and whether it is a pointer.
+
+    `unread`: the kernel does not look at it, so that it may be a pointer or not.
+    """
 
     name: str
     word: int
     words: int = 1
     pointer: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True)

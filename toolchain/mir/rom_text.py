@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.machine_spec import PREDICATES, STAGES
 from toolchain.mir.affine import parse_link_value, print_link_value
-from toolchain.mir.declarations import parse_initial, print_variable
+from toolchain.mir.declarations import Declarations, print_declarations
 from toolchain.mir.isa import (
     ALU_SLOTS,
     LOADS,
@@ -48,14 +48,12 @@ from toolchain.mir.rom import (
     Block,
     LinkValue,
     Multiply,
-    Parameter,
     PredicateLogic,
     Return,
     RomImage,
     Stage,
     Store,
     Terminator,
-    Variable,
 )
 
 _COLUMN = 64
@@ -68,13 +66,7 @@ _ONE_OPERAND = (Op.POPC, Op.CLZ, Op.BREV, Op.BALLOT, *LOADS)
 def print_rom(rom: RomImage) -> str:
     """The text of an image; ends with a newline."""
     lines = [f'rom {rom.kernel} for {rom.machine} from "{rom.source_file}"']
-    for item in rom.parameters:
-        pointer = ", pointer" if item.pointer else ""
-        lines.append(f"param {item.name}: word {item.word}, words {item.words}{pointer}")
-    if rom.shared_words or rom.local_words:
-        lines.append(f"shared {rom.shared_words}, local {rom.local_words}")
-    for variable in rom.variables:
-        lines.append(print_variable(variable))
+    lines += print_declarations(rom.parameters, rom.variables, rom.shared_words, rom.local_words)
     for index, block in enumerate(rom.blocks):
         lines += ["", *_block_lines(index, block)]
     return "\n".join(lines) + "\n"
@@ -158,11 +150,6 @@ def _branch_text(end: Terminator) -> str:
 
 _LOCATION = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?")
 _HEADER = re.compile(r'rom (?P<kernel>\S+) for (?P<machine>\S+) from "(?P<file>.*)"')
-_PARAMETER = re.compile(
-    r"param (?P<name>\S+): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?"
-)
-_SHARED = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
-_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>.+))?")
 _BLOCK = re.compile(r"block (?P<index>\d+)(?: (?!serial:)(?P<label>\S+))?(?P<serial> serial)?:")
 _STAGE = re.compile(r"stage (?P<index>[0-3])(?P<notes>(?:, (?:port[0-3]|imm[01])=[^,]+)*)")
 _OPERATION = re.compile(
@@ -208,18 +195,13 @@ class _Draft:
 class _Parser:
     def __init__(self) -> None:
         self.header: re.Match[str] | None = None
-        self.parameters: list[Parameter] = []
-        self.variables: list[Variable] = []
-        self.sizes = (0, 0)
+        self.head = Declarations()
         self.blocks: list[Block] = []
         self.draft: _Draft | None = None
         self.forms: tuple[
             tuple[re.Pattern[str], Callable[[re.Match[str], SourceLocation | None], None]], ...
         ] = (
             (_HEADER, self.rom),
-            (_PARAMETER, self.parameter),
-            (_SHARED, self.shared),
-            (_VARIABLE, self.variable),
             (_BLOCK, self.block),
             (_STAGE, self.stage),
             (_OPERATION, self.operation),
@@ -232,7 +214,7 @@ class _Parser:
     def line(self, text: str) -> None:
         body, mark, where = text.partition(" ; ")
         body = body.strip()
-        if not body or body.startswith(";"):
+        if not body or body.startswith(";") or self.head.read(body):
             return
         location = _LOCATION.fullmatch(where.strip()) if mark else None
         source = None
@@ -251,17 +233,6 @@ class _Parser:
 
     def rom(self, match: re.Match[str], _: SourceLocation | None) -> None:
         self.header = match
-
-    def parameter(self, match: re.Match[str], _: SourceLocation | None) -> None:
-        pointer = match["pointer"] is not None
-        self.parameters.append(Parameter(match["name"], int(match["word"]), int(match["words"]), pointer))
-
-    def shared(self, match: re.Match[str], _: SourceLocation | None) -> None:
-        self.sizes = int(match["shared"]), int(match["local"])
-
-    def variable(self, match: re.Match[str], _: SourceLocation | None) -> None:
-        initial = parse_initial(match["initial"] or "")
-        self.variables.append(Variable(match["name"], int(match["words"]), initial))
 
     def block(self, match: re.Match[str], source: SourceLocation | None) -> None:
         self.close()
@@ -349,10 +320,10 @@ def parse_rom(text: str, file: str = "<rom>") -> RomImage:
         raise CompileError(
             "a ROM file starts with 'rom KERNEL for MACHINE from \"FILE\"'", SourceLocation(file, 1)
         )
-    header = parser.header
+    header, head = parser.header, parser.head
     return RomImage(
-        header["kernel"], header["machine"], tuple(parser.parameters), tuple(parser.blocks), header["file"],
-        tuple(parser.variables), *parser.sizes,
+        header["kernel"], header["machine"], tuple(head.parameters), tuple(parser.blocks), header["file"],
+        tuple(head.variables), head.shared_words, head.local_words,
     )  # fmt: skip
 
 
