@@ -127,10 +127,11 @@ def machine_blocks(block: Block) -> int:
 
 @dataclass
 class CostModel:
-    """Costs of variants of one function; packings are remembered by block."""
+    """Costs of variants of one function; packings are remembered by block. `room`: machine blocks it may take."""
 
     spec: MachineSpec
     uniform: frozenset[Register]
+    room: int
     packed: dict[int, tuple[Block, int]] = field(default_factory=dict)
 
     def machine_blocks(self, block: Block) -> int:
@@ -154,7 +155,11 @@ class CostModel:
             total += often[block.label] * (lanes + crossing + returned)
             flags = sum(isinstance(name, Predicate) for name in live.after[block.label])
             total += OVER_LIMIT * max(0, flags - PREDICATES)
-        return total + OVER_LIMIT * max(0, rom - self.spec.blocks)
+        return total + OVER_LIMIT * max(0, rom - self.room)
+
+    def all_blocks(self, function: Function) -> int:
+        """Machine blocks of the whole function."""
+        return sum(map(self.machine_blocks, function.blocks))
 
     def returned_tokens(self, block: Block, after: liveness.Names) -> int:
         made = {item.dest for item in block.instructions} & after

@@ -3,7 +3,9 @@
 Contract: valid MIR in, valid MIR out; same memory for kernels without data races inside a warp (lanes on
 different sides of a branch may then run together). Each step is `hyperblock.absorb`; the cost model
 (block_cost.py) accepts it. An absorbed loop body peels its first iteration, an absorbed exit becomes a
-guarded store. A block never takes in a second store, nor itself. Where lanes wait for each other or look at
+guarded store. A block takes in nothing large and no second store, except where the program is too long for the
+machine, and never itself. The cost model's estimate may be short of what the scheduler needs; then the search
+begins anew with less room. Where lanes wait for each other or look at
 each other's values, a step must not keep them from meeting again (a copy of a loop's header can). First come
 whole ifs, then first iterations of loops, then copies of shared blocks.
 """
@@ -12,17 +14,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from toolchain.machine_spec import MachineSpec
-from toolchain.mir import cleanup, jump_threading, liveness, uniformity
+from toolchain.mir import cleanup, jump_threading, liveness, regalloc, uniformity
 from toolchain.mir.block_cost import CostModel
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.hyperblock import FreshNames, absorb, concerns_warp
 from toolchain.mir.ir import Block, Function
-from toolchain.mir.layout import reconverges
+from toolchain.mir.layout import layout, reconverges
+from toolchain.mir.schedule import schedule
 
 PASS_NAME = "hyperblocks"
 
 _LARGEST = 3
 """Machine blocks of a block that may be taken in; larger ones never pay."""
+_SURE = 0.75
+"""A program of fewer machine blocks than this part of the ROM, by estimate, fits."""
+_ATTEMPTS = 3
 
 
 @dataclass
@@ -66,9 +72,9 @@ class _Search:
     def absorbed(self, parts: tuple[Block, ...]) -> Function | None:
         """The function after the first block has taken in the others, in order."""
         stores = [sum(item.is_store for item in part.instructions) for part in parts]
-        if (any(stores[1:]) and sum(stores) > 1) or any(
-            self.model.machine_blocks(part) > _LARGEST for part in parts[1:]
-        ):
+        large = any(self.model.machine_blocks(part) > _LARGEST for part in parts[1:])
+        too_long = self.model.all_blocks(self.function) > self.model.room
+        if not too_long and (large or (any(stores[1:]) and sum(stores) > 1)):
             return None
         function, label = self.function, parts[0].label
         for part in parts[1:]:
@@ -117,12 +123,30 @@ def _copies(
 
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function after every absorption that lowers its cost, innermost blocks first."""
-    model = CostModel(spec, uniformity.uniform_registers(function))
+    room = spec.blocks
+    best, least = function, 0
+    for _ in range(_ATTEMPTS):
+        found, estimate = _best(function, spec, room)
+        if estimate < _SURE * spec.blocks:
+            return found
+        prepared = layout(regalloc.coalesce(layout(found)))
+        needed = len(schedule(prepared, spec, blocks_first=True).blocks)
+        if not least or needed < least:
+            best, least = found, needed
+        if needed <= spec.blocks:
+            break
+        room -= needed - spec.blocks
+    return best
+
+
+def _best(function: Function, spec: MachineSpec, room: int) -> tuple[Function, int]:
+    """What the search finds, and how many machine blocks it may take; it should fit `room`."""
+    model = CostModel(spec, uniformity.uniform_registers(function), room)
     must_meet = any(concerns_warp(block) for block in function.blocks) and _meets(function, spec)
     search = _Search(function, spec, model, model.cost(function), must_meet)
     while any(search.improve(step) for step in (_whole_ifs, _first_iterations, _copies)):
         pass
-    return search.function
+    return search.function, model.all_blocks(search.function)
 
 
 def _meets(function: Function, spec: MachineSpec) -> bool:

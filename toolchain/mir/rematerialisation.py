@@ -25,7 +25,7 @@ _DEPTH = 3
 
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function with each register recomputed where that costs less."""
-    model = CostModel(spec, uniformity.uniform_registers(function))
+    model = CostModel(spec, uniformity.uniform_registers(function), spec.blocks)
     cost = model.cost(function)
     for name in _crossing(function):
         candidate = _recomputed(function, name, spec)
