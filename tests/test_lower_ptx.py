@@ -97,7 +97,7 @@ def test_an_instruction_means_what_the_ptx_interpreter_says(line: str, result: s
 def test_part_of_an_aligned_word_is_a_load_and_a_shift() -> None:
     """LLVM loads half of `a[i]` for `a[i] >> 16`; the address stays a word's."""
     text = PTX.replace("BODY", "ld.global.u16 %r4, [%r8+6];").replace("RESULT", "")
-    function = pipeline.compile_ptx(parse_ptx(text).entries[0], CLASSIC)
+    function = pipeline.optimise(lower_ptx.run(parse_ptx(text).entries[0], CLASSIC), CLASSIC)
     (block,) = function.blocks
     assert [str(item.op) for item in block.instructions if item.op in (Op.LOAD, Op.SHR_U, Op.SHL)] == [
         "ld.global",
@@ -128,7 +128,7 @@ ret;
 def test_what_nvcc_prints() -> None:
     """It marks no pointers, so what nothing reads may be an array; constants come in registers."""
     module = parse_ptx(BARE, "k.ptx")
-    function = pipeline.compile_ptx(module.entries[0], CLASSIC)
+    function = pipeline.optimise(lower_ptx.run(module.entries[0], CLASSIC), CLASSIC)
     kinds = [(item.pointer, item.unread) for item in function.parameters]
     assert kinds == [(False, True), (True, False), (False, True), (False, False)]
     array = ArrayArgument("a", (7, 7), "u32")

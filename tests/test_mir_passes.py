@@ -13,6 +13,7 @@ from toolchain.mir import (
     dead_code,
     hyperblocks,
     jump_threading,
+    lower_ptx,
     pipeline,
     rematerialisation,
     simplify,
@@ -425,7 +426,8 @@ def test_lowering_handles_guards_swaps_and_pairs() -> None:
     @!%p1 add.s32 %r3, %r3, %r2;
     @%p2 st.global.u32 [%r1+4], %r3;
     """
-    function = pipeline.compile_ptx(parse_ptx(PTX.replace("BODY", body)).entries[0], CLASSIC, "k.ptx")
+    kernel = parse_ptx(PTX.replace("BODY", body)).entries[0]
+    function = pipeline.optimise(lower_ptx.run(kernel, CLASSIC, "k.ptx"), CLASSIC)
     text = print_mir(function)
     assert "set.lt.s 3, param.1" in text and "[(param.0 + 4)>>2]" in text and "if %q2" in text
 
@@ -434,18 +436,13 @@ def test_lowering_handles_guards_swaps_and_pairs() -> None:
     "line",
     [
         "add.f32 %r1, %r2, %r3;",
-        "div.s32 %r1, %r2, %r3;",
-        "ld.shared.u32 %r1, [%r2];",
-        "st.global.u8 [%r2], %r1;",
-        "bar.sync 0;",
-        "atom.global.add.u32 %r1, [%r2], %r3;",
-        "shr.u64 %r1, %r2, 3;",
+        "ld.global.f32 %r1, [%r2];",
+        "atom.global.add.f32 %r1, [%r2], %r3;",
         "mov.u32 %r1, %clock;",
-        "prmt.b32 %r1, %r2, %r3, %r1;",
     ],
 )
 def test_lowering_refuses_with_the_line(line: str) -> None:
     with pytest.raises(CompileError) as caught:
-        pipeline.compile_ptx(parse_ptx(PTX.replace("BODY", line), "k.ptx").entries[0], CLASSIC)
+        lower_ptx.run(parse_ptx(PTX.replace("BODY", line), "k.ptx").entries[0], CLASSIC)
     assert caught.value.location is not None and caught.value.location.line == 9
     assert caught.value.hint

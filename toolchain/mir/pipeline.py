@@ -1,7 +1,7 @@
-"""PTX to optimised MIR, as a list of passes. Read it from top to bottom.
+"""Lowered to optimised MIR, as a list of passes. Read it from top to bottom.
 
 Each pass is a module with a PASS_NAME and one `run(function, spec) -> function`, valid MIR in and out.
-Verifying, dumping and timing belong to whoever runs the list: `observe` is called after each pass.
+Verifying, dumping and timing belong to whoever runs the list: the driver, which has it in its own.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from toolchain.mir import (
     cleanup,
     hyperblocks,
     jump_threading,
-    lower_ptx,
     rematerialisation,
     strength,
     uniformity,
@@ -20,10 +19,8 @@ from toolchain.mir import (
 )
 from toolchain.mir.ir import Function
 from toolchain.mir.verifier import verify
-from toolchain.ptx_frontend import ast
 
 Pass = Callable[[Function, MachineSpec], Function]
-Observer = Callable[[str, Function], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     (cleanup.PASS_NAME, cleanup.run),  # copies, constants, dead code
@@ -39,22 +36,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 
 
-def optimise(function: Function, spec: MachineSpec, observe: Observer | None = None) -> Function:
+def optimise(function: Function, spec: MachineSpec) -> Function:
     """Runs PASSES, verifying the MIR after each."""
-    for name, run in PASSES:
+    for _, run in PASSES:
         function = run(function, spec)
         verify(function)
-        if observe is not None:
-            observe(name, function)
     return function
-
-
-def compile_ptx(
-    function: ast.Function, spec: MachineSpec, source_file: str = "", observe: Observer | None = None
-) -> Function:
-    """The MIR of a PTX kernel, ready to be scheduled. Raises CompileError at what the machine cannot run."""
-    lowered = lower_ptx.run(function, spec, source_file)
-    verify(lowered)
-    if observe is not None:
-        observe(lower_ptx.PASS_NAME, lowered)
-    return optimise(lowered, spec, observe)
