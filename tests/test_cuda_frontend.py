@@ -220,6 +220,24 @@ def test_cooperating_threads(build: Compile) -> None:
     assert arrays["sum"] == [140, 7, 8, 3, 7, -8, 0]
 
 
+def test_what_lanes_do_together_stays_where_it_is_written(build: Compile) -> None:
+    """Nothing that depends on which lanes are there is hoisted out of a branch, sunk into one, or merged."""
+    module = build(
+        """__global__ void k(unsigned *o) {
+            unsigned i = threadIdx.x, r, late = __ballot_sync(~0u, i != 2);
+            if (i < 3) r = __activemask() | __ballot_sync(~0u, 1) << 4;
+            else r = __activemask() | __ballot_sync(~0u, 1) << 4;
+            int v = __shfl_xor_sync(~0u, i * 7, 1);
+            if (i & 1) r |= v << 8 | late << 16;
+            o[i] = r;
+        }"""
+    )
+    expected = [
+        (7 if i < 3 else 8) * 17 | ((i ^ 1) * 7 << 8 | 0b1011 << 16 if i & 1 else 0) for i in range(4)
+    ]
+    assert run(module, 4) == expected
+
+
 ATOMICS = """__global__ void k(unsigned long long *o, const int *in) {
     __shared__ unsigned long long s[10];
     __shared__ unsigned short h;

@@ -20,12 +20,14 @@ from toolchain.ptx_frontend.ast import (
     Operand,
     Pair,
     PointerAttributes,
+    Prototype,
     Register,
     SpecialRegister,
     Symbol,
     Vector,
 )
 from toolchain.ptx_frontend.parser import parse_ptx, parse_ptx_file
+from toolchain.ptx_frontend.printer import print_ptx
 
 SAMPLES = Path(__file__).parent / "ptx"
 
@@ -134,6 +136,59 @@ def test_nested_scopes_are_flattened_and_renamed() -> None:
         Symbol("end"),
     ]
     assert [item.name for item in function.body if isinstance(item, Label)] == ["end$1", "end"]
+
+
+def test_a_vector_register_is_its_elements() -> None:
+    function = body("mov.b32 %v.y, %v.r; st.global.v2.b32 [%rd1], %v;", ".reg .v2 .b32 %v; .reg .b64 %rd<2>;")
+    x, y = Register("%v$x"), Register("%v$y")
+    move, store = function.instructions
+    assert move.operands == (y, x)
+    assert store.operands[1] == Vector((x, y))
+    assert function.register_types() == {"%v$x": "b32", "%v$y": "b32", "%rd0": "b64", "%rd1": "b64"}
+
+
+def test_parameters_in_registers_aliases_and_prototypes() -> None:
+    text = """.func (.reg .u32 r) f (.reg .u32 a, .param .b32 b);
+    .alias g, f;
+    .entry k() { .reg .b32 %r<3>; .reg .b64 %rd1;
+        call (%r1), g, (%r1, %r2);
+    shape: .callprototype (.param .b32 _) _
+            (.param .b64 _);
+        call (%r1), %rd1, (%r2), shape; }"""
+    declared, kernel = parse_ptx(text).functions
+    assert [p.space for p in (*declared.results, *declared.parameters)] == ["reg", "reg", "param"]
+    named, indirect = kernel.instructions
+    assert named.operands[1] == Symbol("f")
+    assert indirect.operands[1] == Register("%rd1")
+    assert kernel.prototypes == (Prototype("shape", ".callprototype (.param .b32 _) _ (.param .b64 _)"),)
+
+
+def test_initialisers_fill_rows_and_name_addresses() -> None:
+    text = """.global .b32 rows[3][2] = {{1}, {2, 3}};
+    .const .s8 open[] = {-1, 0x7f, 017};
+    .global .u64 places[4] = {rows, rows+8, generic(rows)-4, generic(rows+4)};"""
+    rows, open_, places = parse_ptx(text).variables
+    assert rows.initialiser == (1, 0, 2, 3)
+    assert (open_.dimensions, open_.initialiser) == ((3,), (-1, 127, 15))
+    assert places.initialiser == ("rows", "rows+8", "rows+-4", "rows+4")
+    assert ".global .b32 rows[3][2] = {{1, 0}, {2, 3}};" in print_ptx(parse_ptx(text))
+
+
+@pytest.mark.parametrize(
+    ("operand", "message"),
+    [
+        ("%r2+4", "'%r2' has an offset outside an address"),
+        ("WARP_SZ-1", "'WARP_SZ' has an offset"),
+        ("%v.z", "no element"),
+        ("table[1]", "an element other than \\[0\\]"),
+    ],
+)
+def test_operands_that_would_mean_something_else_are_refused(operand: str, message: str) -> None:
+    declarations = ".reg .v2 .b32 %v; .reg .b32 %r<9>; .shared .b32 table[4];"
+    with pytest.raises(CompileError, match=message) as caught:
+        body(f"mov.u32 %r1, {operand};", declarations)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 6
 
 
 def test_two_call_blocks_have_their_own_parameters() -> None:
