@@ -20,6 +20,7 @@ from toolchain.mir.lower_fields import HANDLERS as FIELDS
 from toolchain.mir.lower_wide import HANDLERS as WIDE_HANDLERS
 from toolchain.mir.lower_wide import comparison as wide_comparison
 from toolchain.mir.lower_wide import is_wide
+from toolchain.mir.lower_wide_division import HANDLERS as WIDE_DIVISION
 from toolchain.mir.lowering import AND, COPY, NOT, OR, XOR, Lowering, Pair, refuse
 from toolchain.mir.rom import LinkValue
 from toolchain.ptx_frontend import ast
@@ -258,4 +259,4 @@ HANDLERS: dict[str, Handler] = {
     **FIELDS,
     **DIVISION,
 }
-WIDE: dict[str, Handler] = {**WIDE_HANDLERS, "cvt": convert, "set": _set}
+WIDE: dict[str, Handler] = {**WIDE_HANDLERS, **WIDE_DIVISION, "cvt": convert, "set": _set}

@@ -17,10 +17,11 @@ Left open by the PTX ISA, and done as NVIDIA's hardware does: quotient and remai
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolchain.mir.affine import constant
+from toolchain.mir.affine import constant, is_constant, number
 from toolchain.mir.ir import ZERO, Value
 from toolchain.mir.isa import MulOp, Op
 from toolchain.mir.lowering import OR, XOR, Lowering
+from toolchain.mir.rom import LinkValue
 from toolchain.mir.word_pairs import choose, is_negative, word_test
 from toolchain.ptx_frontend import ast
 
@@ -95,10 +96,45 @@ def divide_signed(lowering: Lowering, n: Value, d: Value, *, bits: int) -> Divis
 def _division(lowering: Lowering, item: ast.Instruction, kind: str) -> Value:
     """div, rem of 16 and 32 bits."""
     n, d = (lowering.read(operand, kind) for operand in item.operands[1:3])
-    function = divide_signed if kind.startswith("s") else divide
-    result = function(lowering, n, d, bits=ast.TYPE_BITS[kind])
+    signed, bits = kind.startswith("s"), ast.TYPE_BITS[kind]
+    if isinstance(d, LinkValue) and is_constant(d) and number(d):
+        result = divide_by_constant(lowering, n, number(d), is_signed=signed)
+    else:
+        result = (divide_signed if signed else divide)(lowering, n, d, bits=bits)
     value = result.quotient if item.opcode == "div" else result.remainder
     return choose(lowering, word_test(lowering, Op.SET_EQ, d, ZERO), ALL_ONES, value)
+
+
+def divide_by_constant(lowering: Lowering, n: Value, d: int, *, is_signed: bool) -> Division:
+    """n / d and n % d for a divisor that is known and not zero: a shift, or one product."""
+    if not is_signed:
+        quotient = _quotient_by_constant(lowering, n, d)
+    else:
+        size_d = min(d, -d & 0xFFFFFFFF)
+        sign = lowering.compute(Op.SHR_S, n, constant(31))
+        if size_d & (size_d - 1) == 0:  # rounded toward zero: size_d - 1 is added to a negative n
+            shift = size_d.bit_length() - 1
+            added = lowering.compute(Op.SHR_U, sign, constant(32 - shift))
+            quotient = lowering.compute(Op.SHR_S, lowering.compute(Op.ADD, n, added), constant(shift))
+        else:
+            size_n = lowering.compute(Op.MAX_S, n, lowering.compute(Op.SUB, ZERO, n))
+            size = _quotient_by_constant(lowering, size_n, size_d)
+            quotient = lowering.compute(Op.SUB, lowering.compute(Op.LOP, size, sign, table=XOR), sign)
+        if size_d != d or d == 1 << 31:
+            quotient = lowering.compute(Op.SUB, ZERO, quotient)
+    product = lowering.compute(MulOp.LO, quotient, constant(d))
+    return Division(quotient, lowering.compute(Op.SUB, n, product))
+
+
+def _quotient_by_constant(lowering: Lowering, n: Value, d: int) -> Value:
+    """n / d, unsigned: n * (2**32 + m) >> (32 + shift), where 2**32 + m is 2**(32 + shift) / d, rounded up."""
+    shift = (d - 1).bit_length()
+    if d == 1 << shift:
+        return lowering.compute(Op.SHR_U, n, constant(shift))
+    m = -(-(1 << (32 + shift)) // d) - (1 << 32)
+    part = lowering.compute(MulOp.HI_U, n, constant(m))
+    half = lowering.compute(Op.SHR_U, lowering.compute(Op.SUB, n, part), ONE)
+    return lowering.compute(Op.SHR_U, lowering.compute(Op.ADD, half, part), constant(shift - 1))
 
 
 HANDLERS: dict[str, Callable[[Lowering, ast.Instruction, str], Value]] = {"div": _division, "rem": _division}

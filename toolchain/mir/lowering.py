@@ -54,7 +54,7 @@ class Lowering:
         self.spec = spec
         self.types = function.register_types()
         self.words = word_multiples(function, parameters)
-        self.constants = constant_registers(function)
+        self.constants = constant_registers(function, spec.lanes)
         self.short = short_registers(function, parameters)
         self.blocks: list[Block] = []
         self.open_label: str | None = None

@@ -25,14 +25,20 @@ def word_multiples(function: ast.Function, parameters: tuple[Parameter, ...]) ->
         words = kept
 
 
-def constant_registers(function: ast.Function) -> dict[str, int]:
-    """Registers whose one definition is an unguarded `mov` of a number (nvcc passes some operands so)."""
-    return {
-        name: item.operands[1].value & ((1 << ast.TYPE_BITS[item.modifiers[-1]]) - 1)
-        for name, (item, *others) in _definitions(function).items()
-        if not others and item.opcode == "mov" and item.guard is None
-        if isinstance(item.operands[1], ast.Immediate) and item.modifiers != ("pred",)
-    }
+def constant_registers(function: ast.Function, warp_size: int) -> dict[str, int]:
+    """Registers whose one definition is an unguarded `mov` of a number (nvcc passes some operands so) or WARP_SZ."""
+    found: dict[str, int] = {}
+    for name, (item, *others) in _definitions(function).items():
+        if others or item.opcode != "mov" or item.guard is not None or item.modifiers == ("pred",):
+            continue
+        match item.operands[1]:
+            case ast.Immediate(value):
+                found[name] = value & ((1 << ast.TYPE_BITS[item.modifiers[-1]]) - 1)
+            case ast.SpecialRegister("WARP_SZ"):
+                found[name] = warp_size
+            case _:
+                pass
+    return found
 
 
 def _definitions(function: ast.Function) -> dict[str, list[ast.Instruction]]:

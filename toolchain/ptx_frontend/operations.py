@@ -306,6 +306,27 @@ def _bfi(modifiers: tuple[str, ...], kind: str) -> Operation:
     return Operation(kind, (kind, kind, "u32", "u32"), evaluate)
 
 
+def _bmsk(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """bmsk.{clamp,wrap}.b32 d, a, b: b ones from place a on."""
+
+    def evaluate(start: int, length: int) -> int:
+        start, length = (min(n, 32) if modifiers[0] == "clamp" else n & 31 for n in (start, length))
+        return ((1 << length) - 1) << start
+
+    return Operation("b32", ("u32", "u32"), evaluate) if modifiers[1:] == ("b32",) else None
+
+
+def _szext(modifiers: tuple[str, ...], kind: str) -> Operation | None:
+    """szext.{clamp,wrap}.type d, a, b: the low b bits of a, extended as the type says."""
+
+    def evaluate(a: int, length: int) -> int:
+        length = min(length, 32) if modifiers[0] == "clamp" else length & 31
+        low = a & ((1 << length) - 1)
+        return low - (1 << length) if kind == "s32" and length and low >> (length - 1) else low
+
+    return Operation(kind, ("u32", "u32"), evaluate) if kind in ("s32", "u32") else None
+
+
 def _lop3(modifiers: tuple[str, ...], kind: str) -> Operation | None:
     """lop3.b32 d, a, b, c, table: bit i of the result is the table's bit a_i b_i c_i."""
 
@@ -460,6 +481,8 @@ BUILDERS: dict[str, Builder] = {
     "bfind": _bfind,
     "bfe": _bfe,
     "bfi": _bfi,
+    "bmsk": _bmsk,
+    "szext": _szext,
     "lop3": _lop3,
     "prmt": _prmt,
     "setp": _setp,
