@@ -469,3 +469,53 @@ def test_lanes_meet_at_a_barrier_in_a_loop_whose_header_divides_them(spec: Machi
         value = 3 * value + 1
         expected.append(thread + value)
     check(mir(TURNS, "shared 1, local 0\n"), spec, launch(list(range(threads)), threads), expected)
+
+
+LEADERS = """
+entry:
+    %z = mov 0
+    jump vote
+vote:
+    %votes = ballot true
+    %minus = sub 0, %votes
+    %lowest = lop.0x8 %votes, %minus
+    %mine = shl 1, %laneid
+    %win = set.eq %lowest, %mine
+    branch %win, turn, meet
+turn:
+    %x = ld.shared [0]
+    %y = mul.lo %x, 3
+    %z = add %y, %tid.x
+    st.shared [0], %z
+    jump meet
+meet:
+    branch %win, end, vote
+end:
+    LAST
+    jump exit
+"""
+
+
+@SPECS
+def test_lanes_that_leave_a_loop_wait_for_the_others(spec: MachineSpec) -> None:
+    """The code after the loop is not run in it, one lane at a time."""
+    last = "sync.warp\n    %t = ld.shared [0]\n    %s = add %z, %t\n    st.global [%tid.x + (param.0)>>2], %s"
+    threads, values = 2 * spec.lanes, list[int]()
+    for thread in range(threads):
+        values.append((3 * values[-1] if values else 0) + thread)
+    ends = [values[thread - thread % spec.lanes + spec.lanes - 1] for thread in range(threads)]
+    expected = [value + end for value, end in zip(values, ends, strict=True)]
+    check(
+        mir(LEADERS.replace("LAST", last), "shared 1, local 0\n"),
+        spec,
+        launch([0] * threads, threads),
+        expected,
+    )
+
+
+def test_lanes_wait_for_the_one_whose_turn_it_is() -> None:
+    """Copies of `meet` would let the others vote again before the winner has stored."""
+    two = "st.shared [0], %z\n    %w = ld.shared [1]\n    %n = add %w, 1\n    st.shared [1], %n"
+    body = LEADERS.replace("    LAST\n", "").replace("st.shared [0], %z", two)
+    function = mir(body, "shared 2, local 0\n")
+    assert "meet" in [block.label for block in hyperblocks.run(function, CLASSIC).blocks]

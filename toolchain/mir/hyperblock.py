@@ -54,7 +54,8 @@ def absorb(
 ) -> Block | None:
     """`first` with a copy of its successor `second` taken in; None if that cannot be.
 
-    `before` is what is live before each block (and EXIT). `only`: `first` is the one predecessor of `second`.
+    `before` is what is live before each block (and EXIT). `only`: lanes come to `second` from `first` alone, and
+    at once.
     """
     terminator = first.terminator
     if first.serial or second.serial or isinstance(terminator, Barrier):
@@ -78,7 +79,12 @@ def absorb(
 
 def concerns_warp(block: Block) -> bool:
     """Whether it matters which lanes run the block together."""
-    return _has(block, *WARP_OPS, MirOp.SYNC) or isinstance(block.terminator, Barrier)
+    return looks_at_lanes(block) or isinstance(block.terminator, Barrier)
+
+
+def looks_at_lanes(block: Block) -> bool:
+    """Whether what the block does depends on which lanes run it together."""
+    return _has(block, *WARP_OPS, MirOp.SYNC)
 
 
 def _has(block: Block, *ops: Operation) -> bool:

@@ -6,7 +6,8 @@ different sides of a branch may then run together). Each step is `hyperblock.abs
 guarded store. A block takes in nothing large and no second store, except where the program is too long for the
 machine, and never itself. The cost model's estimate may be short of what the scheduler needs; then the search
 begins anew with less room. Where lanes wait for each other or look at
-each other's values, a step must not keep them from meeting again (a copy of a loop's header can). First come
+each other's values, a step must not keep them from meeting again (a copy of a loop's header can); and in a loop
+with a ballot, a shuffle or a sync no join is copied, as lanes wait there for those that are not done. First come
 whole ifs, then first iterations of loops, then copies of shared blocks.
 """
 
@@ -17,7 +18,7 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.mir import cleanup, jump_threading, liveness, regalloc, uniformity
 from toolchain.mir.block_cost import CostModel
 from toolchain.mir.cfg import Cfg
-from toolchain.mir.hyperblock import FreshNames, absorb, concerns_warp
+from toolchain.mir.hyperblock import FreshNames, absorb, concerns_warp, looks_at_lanes
 from toolchain.mir.ir import Block, Function
 from toolchain.mir.layout import layout, reconverges
 from toolchain.mir.schedule import schedule
@@ -153,11 +154,29 @@ def _meets(function: Function, spec: MachineSpec) -> bool:
     return reconverges(uniformity.run(function, spec))
 
 
+def _in_loop_with(cfg: Cfg, block: Block) -> Iterator[Block]:
+    """Blocks that can run both before and after `block`."""
+    after = cfg.reach[block.label]
+    return (
+        other
+        for other in cfg.function.blocks
+        if other.label in cfg.cyclic and other.label in after and block.label in cfg.reach[other.label]
+    )
+
+
+def _leaves_loop(cfg: Cfg, first: Block, second: Block) -> bool:
+    """Whether lanes of a loop leave it from `first` to `second`, where they wait for each other."""
+    return first.label in cfg.cyclic and first.label not in cfg.reach[second.label]
+
+
 def _absorbed(function: Function, first: Block, second: Block) -> Function | None:
     """The function with one absorption done and blocks that cannot run any more dropped."""
     names = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
     before = liveness.analyse(function).before
-    only = Cfg(function).predecessors[second.label] == (first.label,)
+    cfg = Cfg(function)
+    only = cfg.predecessors[second.label] == (first.label,) and not _leaves_loop(cfg, first, second)
+    if not only and any(looks_at_lanes(block) for block in _in_loop_with(cfg, second)):
+        return None
     merged = absorb(first, second, before, FreshNames(names), only=only)
     if merged is None:
         return None
