@@ -243,3 +243,46 @@ def test_checkpoint_of_another_machine(capsys: pytest.CaptureFixture[str]) -> No
     message = refused(capsys, *command)
     assert "'nano'" in message
     assert "'classic'" in message
+
+
+SHARED = """extern __shared__ int extra[];
+__global__ void k(int *out) {
+    __shared__ int cells[40];
+    int mine[4] = {1, 2, 3, 4}, i = threadIdx.x;
+    cells[i] = i;
+    extra[i] = mine[i & 3];
+    __syncthreads();
+    mine[i & 3] = cells[(i + 1) & 3];
+    out[i] = extra[i] + mine[out[i] & 3];
+}
+"""
+
+
+def test_more_shared_memory_than_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write(tmp_path, "shared.cu", SHARED)
+    command = ("run", source, "--engine", "interp", "--quiet", "--arg", "out=zeros:4", "--block")
+    message = refused(capsys, *command, "32", "--shared", "128")
+    assert "needs 200 words of shared memory" in message
+    assert "static 40, dynamic (--shared) 32, local arrays of 32 threads 128" in message
+    assert "hint:" in message
+    assert run_command([*command, "4", "--shared", "16"]) == 0
+    assert "out = [2, 3, 4, 5]" in capsys.readouterr().out
+    assert "--shared" in refused(capsys, *command, "4", "--shared", "-1")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("__shared__ int s[4]; int *p = out[9] ? s : out; s[1] = 2; out[0] = p[1];", "pointer"),
+        ('asm("barrier.arrive 1, 32;"); out[0] = 1;', "a barrier of some of the threads"),
+        ("__shared__ float s[4]; s[threadIdx.x] = 1.5f; out[0] = s[out[1]];", "floating point"),
+    ],
+)
+def test_memory_that_the_machine_cannot_follow(
+    body: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"__global__ void k(int *out) {{\n    {body}\n}}\n"
+    answer = compile_refused(capsys, tmp_path, "memory.cu", text)
+    assert message in answer
+    assert "memory.cu:2" in answer
+    assert "hint:" in answer
