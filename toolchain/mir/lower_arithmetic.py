@@ -67,7 +67,8 @@ def _result_type(item: ast.Instruction, kind: str) -> str:
 def _fits_half(item: ast.Instruction, kind: str) -> bool:
     """Whether a 16-bit result has a zero upper half already, as its zero-extended operands have."""
     if item.opcode == "cvt":
-        return ast.TYPE_BITS[item.modifiers[0]] <= 16 and not item.modifiers[0].startswith("s")
+        to = _result_type(item, kind)
+        return ast.TYPE_BITS[to] <= 16 and not to.startswith("s")
     return item.opcode in ("and", "or", "xor", "shr", "min", "max", "selp", "mov") and kind in ("u16", "b16")
 
 
