@@ -12,6 +12,7 @@ from toolchain.errors import CompileError
 from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 from toolchain.mir.interpreter import run_launch
+from toolchain.ptx_frontend.interpreter import interpret
 
 SPECS = pytest.mark.parametrize("spec", [NANO, CLASSIC], ids=lambda spec: spec.name)
 SPACES = {
@@ -250,3 +251,59 @@ def test_a_kernel_with_every_memory(tmp_path: Path) -> None:
         sum_of_four = sum(squares[i & ~3 : (i & ~3) + 4])
         expected.append(sum_of_four + 1000 * stack[(i + 1) & 3] + (100000 * histogram[i] if i < 8 else 0))
     assert launch.read_back(run_launch(rom, CLASSIC, launch).memory)["out"] == expected
+
+
+GUARDED = (
+    "ld.global.u32 %r2, [%r24]",
+    "ld.global.s8 %r2, [%r24+1]",
+    "ld.global.v2.u32 {%r3, %r2}, [%r20+8]",
+    "ld.global.u64 %rd1, [%r20+8]",
+    "ld.global.v4.u8 {%rs1, %rs2, %rs3, %rs4}, [%r24]",
+    "ld.shared.u32 %r2, [cells+4]",
+    "ld.param.u32 %r2, [d]",
+    "mov.u32 %r2, cells+12",
+    "mov.u32 %r2, %lanemask_le",
+    "mov.u32 %r2, %ntid.x",
+    "mov.b32 {%rs1, %rs2}, %r1",
+    "mov.b64 %rd1, {%r1, %r22}",
+    "cvta.to.global.u32 %r2, %r24",
+    "shfl.sync.bfly.b32 %r2, %r1, 0, 0x1f, -1",
+    "st.shared.u8 [%r8+2], %r1",
+    "st.shared.v2.b16 [%r8], {%rs1, %rs2}",
+    "st.shared.u32 [%r8], %r1",
+    "st.local.u16 [own], %r1",
+    "red.shared.add.u32 [%r8], %r1",
+    "red.shared.add.u64 [%r9+64], %rd2",
+    "atom.shared.exch.b32 %r2, [%r8], %r1",
+    "brx.idx %r7, table",
+)
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("line", GUARDED)
+def test_every_instruction_has_a_guarded_form(line: str, negated: bool) -> None:
+    """Lanes whose guard holds get what an unguarded instruction gives them; the others keep what they had."""
+    spec, threads = NANO, NANO.lanes + 2
+    body = """mov.u32 %r2, 77; mov.u32 %r8, cells; add.u32 %r9, %r23, %r23; add.u32 %r9, %r9, %r8;
+    add.u32 %r8, %r8, %r23; mov.b32 {%rs1, %rs2}, %r22; mov.u16 %rs3, 3; mov.u16 %rs4, 4; mov.u64 %rd1, 5;
+    mov.b64 %rd2, {%r22, %r1}; st.local.u32 [own], %r22; and.b32 %r7, %r22, 1; setp.eq.u32 %p1, %r7, 0;
+    table: .branchtargets low, high; bar.sync 0;
+    LINE
+    bra next;
+    low: mov.u32 %r2, 10; bra next;
+    high: mov.u32 %r2, 20;
+    next: ld.shared.u32 %r3, [%r8]; mad.lo.u32 %r2, %r3, 3, %r2; ld.shared.v2.u32 {%r3, %r4}, [%r9+64];
+    mad.lo.u32 %r2, %r3, 5, %r2; mad.lo.u32 %r2, %r4, 7, %r2; ld.local.u32 %r3, [own];
+    mad.lo.u32 %r2, %r3, 11, %r2; mov.b64 {%r3, %r4}, %rd1; mad.lo.u32 %r2, %r3, 13, %r2;
+    mad.lo.u32 %r2, %r4, 17, %r2; mov.b32 %r3, {%rs1, %rs2}; mad.lo.u32 %r2, %r3, 19, %r2;
+    mov.b32 %r3, {%rs3, %rs4}; mad.lo.u32 %r2, %r3, 23, %r2; bar.sync 0;"""
+    own = {"variables": ".shared .align 8 .b8 cells[128];", "local": ".local .align 4 .b8 own[4];"}
+    guard = "@!%p1" if negated else "@%p1"
+    launch = launch_of(words_of(line, 8), threads)
+    never, always = (
+        interpret(kernel(body.replace("LINE", text), **own), "k", launch, spec)[8:]
+        for text in ("", f"{line};")
+    )
+    holds = [(thread % 2 == 0) != negated for thread in range(threads)]
+    expected = [always[thread] if holds[thread] else never[thread] for thread in range(threads)]
+    check(kernel(body.replace("LINE", f"{guard} {line};"), **own), spec, launch, d=expected)
