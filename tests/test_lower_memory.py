@@ -297,13 +297,14 @@ def test_every_instruction_has_a_guarded_form(line: str, negated: bool) -> None:
     mad.lo.u32 %r2, %r3, 11, %r2; mov.b64 {%r3, %r4}, %rd1; mad.lo.u32 %r2, %r3, 13, %r2;
     mad.lo.u32 %r2, %r4, 17, %r2; mov.b32 %r3, {%rs1, %rs2}; mad.lo.u32 %r2, %r3, 19, %r2;
     mov.b32 %r3, {%rs3, %rs4}; mad.lo.u32 %r2, %r3, 23, %r2; bar.sync 0;"""
-    own = {"variables": ".shared .align 8 .b8 cells[128];", "local": ".local .align 4 .b8 own[4];"}
+    variables, local = ".shared .align 8 .b8 cells[128];", ".local .align 4 .b8 own[4];"
     guard = "@!%p1" if negated else "@%p1"
-    launch = launch_of(words_of(line, 8), threads)
-    never, always = (
-        interpret(kernel(body.replace("LINE", text), **own), "k", launch, spec)[8:]
-        for text in ("", f"{line};")
+    never, always, sometimes = (
+        kernel(body.replace("LINE", text), variables=variables, local=local)
+        for text in ("", f"{line};", f"{guard} {line};")
     )
+    launch = launch_of(words_of(line, 8), threads)
+    without, with_it = (interpret(module, "k", launch, spec)[8:] for module in (never, always))
     holds = [(thread % 2 == 0) != negated for thread in range(threads)]
-    expected = [always[thread] if holds[thread] else never[thread] for thread in range(threads)]
-    check(kernel(body.replace("LINE", f"{guard} {line};"), **own), spec, launch, d=expected)
+    expected = [with_it[thread] if holds[thread] else without[thread] for thread in range(threads)]
+    check(sometimes, spec, launch, d=expected)
