@@ -13,12 +13,12 @@ from tests.fuzz_kernels import check_alone, check_seeds
 from tests.oracle.driver import cxx_compiler
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
-QUICK = 20
-BATCHES = 40
+MACHINES = (NANO.name, CLASSIC.name)
+QUICK = 15
+BATCHES = 20
 BATCH = 50
 
 needs_cxx = pytest.mark.skipif(cxx_compiler() is None, reason="needs a C++ compiler")
-machines = pytest.mark.parametrize("spec", (NANO, CLASSIC), ids=lambda spec: spec.name)
 
 
 def check_batch(seeds: range, spec: MachineSpec, folder: Path) -> None:
@@ -34,22 +34,24 @@ def check_batch(seeds: range, spec: MachineSpec, folder: Path) -> None:
 
 
 @needs_cxx
-@machines
-def test_random_kernels(spec: MachineSpec, tmp_path: Path) -> None:
-    check_batch(range(QUICK), spec, tmp_path)
+@pytest.mark.parametrize(
+    "spec, seeds", ((NANO, range(QUICK)), (CLASSIC, range(QUICK, 2 * QUICK))), ids=MACHINES
+)
+def test_random_kernels(spec: MachineSpec, seeds: range, tmp_path: Path) -> None:
+    check_batch(seeds, spec, tmp_path)
 
 
 @needs_cxx
 @pytest.mark.slow
-@machines
+@pytest.mark.parametrize("spec, first", ((NANO, 1000), (CLASSIC, 2000)), ids=MACHINES)
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_two_thousand_random_kernels(batch: int, spec: MachineSpec, tmp_path: Path) -> None:
-    check_batch(range(1000 + BATCH * batch, 1000 + BATCH * (batch + 1)), spec, tmp_path)
+def test_two_thousand_random_kernels(batch: int, spec: MachineSpec, first: int, tmp_path: Path) -> None:
+    check_batch(range(first + BATCH * batch, first + BATCH * (batch + 1)), spec, tmp_path)
 
 
 @needs_cxx
 @settings(
-    max_examples=10,
+    max_examples=8,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

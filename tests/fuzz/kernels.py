@@ -27,6 +27,8 @@ FEATURES = (
     ("intrinsics", 0.25),
 )  # fmt: skip
 """What a kernel may have besides plain 32-bit code, with how often."""
+MOST_FEATURES = 3
+"""Of one kernel: more would not fit the machine's program."""
 TILES = ("int", "unsigned char", "short", "unsigned", "unsigned short", "signed char")
 
 THREAD = (
@@ -56,7 +58,8 @@ def random_kernel(seed: int, launches: int = 2) -> FuzzKernel:
 
 def kernel_of(tape: Tape, name: str, launches: int = 2) -> FuzzKernel:
     """The kernel that a tape writes."""
-    features = frozenset(feature for feature, often in FEATURES if tape.random() >= 1 - often)
+    chosen = [feature for feature, often in FEATURES if tape.random() >= 1 - often]
+    features = frozenset(tape.sample(chosen, min(len(chosen), MOST_FEATURES)))
     budget = tape.randint(1, 10 if not features & set(MEETINGS) else 6)
     writer = Statements(tape, depth=tape.randint(1, 3), features=features, budget=budget)
     writer.width = tape.choice((2, 2, 4))

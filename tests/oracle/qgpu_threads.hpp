@@ -51,7 +51,8 @@ template <typename T> inline qgpu::Promoted<T> __shfl_up_sync(unsigned mask, T v
     return qgpu::shuffle("__shfl_up_sync", mask, +value, width,
                          [=](int self, int first, int) { return self - by < first ? -1 : self - by; });
 }
-template <typename T> inline qgpu::Promoted<T> __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+template <typename T>
+inline qgpu::Promoted<T> __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
     int by = (int)(delta & 31);
     return qgpu::shuffle("__shfl_down_sync", mask, +value, width,
                          [=](int self, int first, int w) { return self + by >= first + w ? -1 : self + by; });
