@@ -3,7 +3,8 @@
 # make test-slow   the tests that take minutes: every kernel on the classic machine
 # make golden      rewrite golden/ after a change that means to alter the compiler's output
 # make bench       print the performance tables; `make readme` writes them into README.md
-# make measure     measure anew what those tables quote: build time, memory, every kernel in the stock model
+# make measure     measure anew what those tables quote: compile times, the build of classic
+# make model       check in the stock model every kernel that has changed since (an hour for all)
 # make lint        ruff and pyright only
 # make format      ruff's formatter
 
@@ -11,7 +12,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow golden bench measure readme lint format clean
+.PHONY: demo test test-slow golden bench measure model readme lint format clean
 
 demo: $(READY)
 	$(BIN)/qgpuc run examples/dot.cu --grid 1 --block 1 \
@@ -31,6 +32,9 @@ bench: $(READY)
 
 measure: $(READY)
 	$(BIN)/qgpuc bench --measure
+
+model: $(READY)
+	$(BIN)/qgpuc bench --model
 
 readme: $(READY)
 	$(BIN)/qgpuc bench --readme

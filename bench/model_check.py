@@ -20,6 +20,7 @@ from toolchain import machine_build
 from toolchain.circuit_ir.text import print_placed
 from toolchain.driver import Options, compile_program
 from toolchain.machine_spec import MachineSpec
+from toolchain.mir.rom import RomImage
 
 STORED = Path(__file__).parent / "model_check.json"
 DTYPE = "bfloat16"
@@ -44,10 +45,12 @@ class Outcome:
 HEADER = ("| machine | kernel | launch tokens | wrong |", "|---|---|---|---|")
 
 
-def program_of(case: KernelCase, spec: MachineSpec) -> Program:
-    """The kernel compiled for the machine, with its first input set."""
-    rom = compile_program(case.source, Options(spec, entry=case.entry)).rom
-    return Program(rom, spec, case.launches(spec)[0].launch)
+Compile = Callable[[KernelCase, MachineSpec], RomImage]
+
+
+def compile_kernel(case: KernelCase, spec: MachineSpec) -> RomImage:
+    """The kernel's ROM image for the machine."""
+    return compile_program(case.source, Options(spec, entry=case.entry)).rom
 
 
 @cache
@@ -75,11 +78,16 @@ def _store(outcomes: Iterable[Outcome], path: Path) -> None:
     path.write_text(json.dumps([asdict(item) for item in ordered], indent=1) + "\n")
 
 
-def stale(known: dict[tuple[str, str], Outcome]) -> Iterator[tuple[KernelCase, Program, str]]:
-    """Every kernel whose outcome is not known for its tokens as they are now, with its program and digest."""
+def stale(
+    known: dict[tuple[str, str], Outcome], compiled: Compile = compile_kernel
+) -> Iterator[tuple[KernelCase, Program, str]]:
+    """Every kernel whose outcome is not known for its tokens as they are now, with its program and digest.
+
+    The program is the kernel on its first input set.
+    """
     for spec in MACHINES:
         for case in cases_for(spec):
-            program = program_of(case, spec)
+            program = Program(compiled(case, spec), spec, case.launches(spec)[0].launch)
             now, last = digest(program), known.get((spec.name, case.name))
             if last is None or last.digest != now:
                 yield case, program, now

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from bench import report
-from tests.conftest import ROOT
+from bench import model_check, report
+from tests.conftest import ROOT, compiled
 from toolchain.cli import COMMANDS, run_command
 from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import CLASSIC, NANO
@@ -15,6 +15,15 @@ README = (ROOT / "README.md").read_text()
 
 def test_numbers_are_fresh() -> None:
     assert report.section(README) == report.numbers(), "the README's numbers are stale: `make readme`"
+
+
+def test_model_check_is_fresh() -> None:
+    """Every kernel was right in the stock model, with the circuits and the tokens of now."""
+    known = model_check.stored()
+    now = model_check.stale(known, lambda case, spec: compiled(case.name, spec.name).rom)
+    stale = [f"{program.spec.name}/{case.name}" for case, program, _ in now]
+    assert not stale, f"not checked in the stock model as they are now: {stale}; `make model`"
+    assert [key for key, outcome in known.items() if outcome.wrong] == []
 
 
 def test_shapes_fit_the_layer_shape() -> None:
