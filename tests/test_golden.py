@@ -1,4 +1,4 @@
-"""golden/KERNEL/{ptx,mir,rom,circuit,trace}: what the compiler makes, for `nano`, of the kernels CI runs on every level.
+"""golden/KERNEL/{ptx,mir,rom,circuit,trace}: what the compiler makes, for `nano`, of what CI runs on every level.
 
     ptx, mir, rom          the form as the next stage gets it
     circuit                the part of the machine's circuit that the program reaches, placed on its own

@@ -9,7 +9,7 @@ from runtime.vocabulary import Kind, Token, execute, val
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO
-from toolchain.mir.interpreter import InternalError, MachineFault, MachineResult, run_launch
+from toolchain.mir.interpreter import STEP_LIMIT, InternalError, MachineFault, MachineResult, run_launch
 from toolchain.mir.isa import MulOp, Op, executes
 from toolchain.mir.rom import RomImage
 from toolchain.mir.rom_text import parse_rom
@@ -87,8 +87,8 @@ def launch(
     return Launch((grid, 1, 1), block, (ArrayArgument("a", words, "u32"), ScalarArgument("n", n)))
 
 
-def run(body: str, what: Launch, **options: int) -> MachineResult:
-    return run_launch(image(body), NANO, what, **options)
+def run(body: str, what: Launch, step_limit: int = STEP_LIMIT) -> MachineResult:
+    return run_launch(image(body), NANO, what, step_limit=step_limit)
 
 
 def operation(name: str) -> str:
