@@ -135,13 +135,17 @@ def open_engine(name: str, checkpoint: Path | None) -> Engine:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where a level departs from the one before it."""
+    """The first place where a level departs from the one before it.
+
+    `undefined` is what the launch does that CUDA leaves undefined: then levels may differ, and none is at fault.
+    """
 
     level: str
     expected: str
     found: str
     token: int | None = None
     place: Provenance | None = None
+    undefined: str = ""
 
     def as_json(self) -> dict[str, object]:
         where: dict[str, object] = {}
@@ -159,13 +163,17 @@ class Difference:
             "token": self.token,
             "expected": self.expected,
             "found": self.found,
+            "undefined": self.undefined or None,
             **where,
         }
 
     def __str__(self) -> str:
         head = f"{self.level} differs" + ("" if self.token is None else f" at token {self.token}")
         place = f", {self.place}" if self.place else ""
-        return f"{head}{place}: expected {self.expected}, found {self.found}"
+        text = f"{head}{place}: expected {self.expected}, found {self.found}"
+        if not self.undefined:
+            return text
+        return f"{text}\nCUDA leaves this launch undefined, so that levels may differ: {self.undefined}"
 
 
 class CheckFailed(Exception):

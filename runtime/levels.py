@@ -9,7 +9,7 @@ transformers   the stock model, the whole trace in one prefill: tokens
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runtime.launcher import (
     NO_FAULT,
@@ -33,6 +33,7 @@ from toolchain.ptx_frontend.interpreter import interpret, prepare
 from toolchain.ptx_frontend.memory import LaunchFault
 from toolchain.ptx_frontend.observer import LastStore
 from toolchain.ptx_frontend.printer import print_instruction
+from toolchain.sanitizer.findings import Finding, Kind
 from toolchain.sanitizer.sanitizer import Tool, sanitize
 
 CIRCUIT_LEVELS = ("circuit", "placed")
@@ -54,8 +55,22 @@ def check_program(
 
     The PTX is held against the `expected` arrays, by name, where they are given. A launch that faults on the
     first level differs from what it must be there: it must not fault. Raises CompileError where that level
-    refuses the launch.
+    refuses the launch. A difference in a launch that CUDA leaves undefined says so.
     """
+    for report in _program_levels(compilation, program, expected or {}):
+        stopped = (
+            report.level == "ptx" and report.difference is not None and report.difference.expected == NO_FAULT
+        )
+        if report.difference is not None and not stopped:
+            cause = _undefined(compilation, program)
+            report = replace(report, difference=replace(report.difference, undefined=cause))
+        yield report
+
+
+def _program_levels(
+    compilation: Compilation, program: Program, expected: Mapping[str, Sequence[int]]
+) -> Iterator[LevelReport]:
+    """What check_program yields; the differences alone."""
     reference: tuple[int, ...] | None = None
     for level, run in _memory_levels(compilation, program):
         try:
@@ -66,7 +81,7 @@ def check_program(
             yield LevelReport(level, fault_difference(level, fault))
             return
         if reference is None:
-            difference = array_difference(compilation, program, level, memory, expected or {})
+            difference = array_difference(compilation, program, level, memory, expected)
         else:
             difference = _memory_difference(program, memory, reference, level)
         yield LevelReport(level, difference, "memory")
@@ -140,11 +155,7 @@ def check_accesses(compilation: Compilation, program: Program) -> LevelReport | 
 
     On the machine such an access would reach another array (loads wrap) or stop the launch.
     """
-    module = compilation.last("ast")
-    if module is None:
-        return None
-    entry, tools = module.entries[0].name, frozenset({Tool.MEMCHECK})
-    errors = sanitize(module, entry, program.launch, program.spec, tools=tools).findings
+    errors = _findings(compilation, program, frozenset({Tool.MEMCHECK}))
     if not errors:
         return None
     where = errors[0].places[0]
@@ -154,14 +165,36 @@ def check_accesses(compilation: Compilation, program: Program) -> LevelReport | 
     return LevelReport("ptx", Difference("ptx", NO_FAULT, found, place=place))
 
 
+def _undefined(compilation: Compilation, program: Program) -> str:
+    """The first thing the launch does that CUDA leaves undefined, with its place; empty if there is none."""
+    found = _findings(compilation, program, frozenset(Tool))
+    errors = [finding for finding in found if finding.kind is not Kind.FAULT]
+    if not errors:
+        return ""
+    return f"{errors[0].kind.value}: {errors[0].message} ({errors[0].places[0]})"
+
+
+def _findings(compilation: Compilation, program: Program, tools: frozenset[Tool]) -> list[Finding]:
+    """The sanitizer's errors in the launch of the PTX; none where there is no PTX."""
+    module = compilation.last("ast")
+    if module is None:
+        return []
+    report = sanitize(module, module.entries[0].name, program.launch, program.spec, tools=tools)
+    return [finding for finding in report.findings if not finding.note]
+
+
 def _memory_levels(
     compilation: Compilation, program: Program
 ) -> Iterator[tuple[str, Callable[[], tuple[int, ...]]]]:
-    """Each level that ends in memory, by name. The PTX counts once, as the whole pipeline reads it."""
+    """Each level that ends in memory, by name. The PTX counts once, as the whole pipeline reads it.
+
+    Of the PTX's memory, the launch's arrays: it has constants elsewhere, and the variables that nobody names.
+    """
     spec, launch = program.spec, program.launch
     module = compilation.last("ast")
     if module is not None:
-        yield "ptx", lambda: interpret(module, module.entries[0].name, launch, spec)
+        arrays = len(launch.initial_words())
+        yield "ptx", lambda: interpret(module, module.entries[0].name, launch, spec)[:arrays]
     for step in compilation.steps:
         if step.form.name == "mir":
             function = step.value

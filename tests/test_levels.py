@@ -51,6 +51,39 @@ def test_a_wrong_pass_is_named() -> None:
     assert str(wrong.place.source).endswith("vector_add.cu:4:10")
 
 
+def test_a_difference_in_an_undefined_launch_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lane that the thread block has not is read: the levels give something else, and none of them is wrong."""
+    path = tmp_path / "fold.cu"
+    path.write_text(
+        "__global__ void fold(int *a) {\n    int v = a[0];\n"
+        "    v += __shfl_down_sync(0xffffffffu, v, 1);\n    if (threadIdx.x == 0) a[0] = v;\n}\n"
+    )
+    command = ["check", str(path), "--machine", "nano", "--arg", "a=[21]", "--up-to", "program"]
+    assert run_command([*command, "--block", "2"]) == 0
+    capsys.readouterr()
+    assert run_command([*command, "--block", "1"]) == 1
+    reason = capsys.readouterr().out.splitlines()[-1]
+    assert "undefined" in reason and "inactive-lane" in reason
+    assert "fold.cu:3" in reason
+
+
+def test_constants_and_unnamed_variables_are_no_difference(tmp_path: Path) -> None:
+    """The PTX has constants in a memory of their own, and `unnamed` before `first`; the machine has neither."""
+    path = tmp_path / "constants.cu"
+    path.write_text(
+        "__constant__ int table[3] = {5, 6, 7};\n__device__ int unnamed = 8, first = 9;\n"
+        "__global__ void constants(int *out) { out[threadIdx.x] = table[threadIdx.x] + first; }\n"
+        "__global__ void other(int *out) { out[0] = unnamed; }\n"
+    )
+    command = ["check", str(path), "--entry", "constants", "--machine", "nano", "--block", "3"]
+    assert (
+        run_command([*command, "--arg", "out=zeros:3", "--expect", "out=[14,15,16]", "--up-to", "program"])
+        == 0
+    )
+
+
 def test_a_wrong_token_is_named() -> None:
     result = program().interpret()
     place = next(i for i, token in enumerate(result.tokens) if token.kind is Kind.VAL)
