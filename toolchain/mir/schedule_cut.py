@@ -56,6 +56,7 @@ class CutSearch:
         self.dag, self.spec, self.limit_pressure, self.blocks_first = dag, spec, limit_pressure, blocks_first
         self.serial, self.lanes = serial, 1 if serial else spec.lanes
         self.packed: dict[frozenset[int], Placement | None] = {}
+        self.crowded: dict[tuple[int, ...], frozenset[int]] = {}
         self.output_registers: dict[int, list[Register]] = {}
         for register, index in dag.outputs.items():
             self.output_registers.setdefault(index, []).append(register)
@@ -160,21 +161,30 @@ class CutSearch:
 
     def cut(self, order: tuple[int, ...], recomputed: frozenset[int]) -> Cut | None:
         """The cheapest cut of this order; nodes of `recomputed` are computed again wherever they are used."""
+        return self.cuts(order, recomputed)[-1]
+
+    def cuts(
+        self, order: tuple[int, ...], recomputed: frozenset[int], known: list[Cut | None] | None = None
+    ) -> list[Cut | None]:
+        """The cheapest cuts of the order's first 0, 1, ... nodes; those of the shortest beginnings may be `known`."""
         positions = {index: position for position, index in enumerate(order)}
-        best: list[Cut | None] = [Cut((), 0)] + [None] * len(order)
-        for end in range(1, len(order) + 1):
-            if self.limit_pressure and self.pressure(order, positions, end) > 0:
+        crowded = self.crowded_ends(order, positions)
+        best = known or [Cut((), 0)]
+        begin = len(best)
+        best = best + [None] * (len(order) + 1 - begin)
+        for end in range(begin, len(order) + 1):
+            if end in crowded:
                 continue
             if self.serial and end < len(order):
                 continue
             for start in range(end - 1, max(-1, end - LONGEST_SEGMENT - 1), -1):
+                before = best[start]
+                if before is None or not self.may_improve(before, best[end]):
+                    continue
                 nodes = self.segment_nodes(order[start:end], recomputed)
                 placement = self.pack(nodes)
                 if placement is None:
                     break
-                before = best[start]
-                if before is None:
-                    continue
                 returns = self.returns(order[start:end], positions, end, recomputed)
                 tokens = self.tokens(returns)
                 if not self.legal(order[start:end], positions, end, tokens):
@@ -184,7 +194,24 @@ class CutSearch:
                 current = best[end]
                 if current is None or self.cost(candidate) < self.cost(current):
                     best[end] = candidate
-        return best[-1]
+        return best
+
+    def crowded_ends(self, order: tuple[int, ...], positions: dict[int, int]) -> frozenset[int]:
+        """Where the order cannot be cut, as too many registers or predicates are live there."""
+        if not self.limit_pressure:
+            return frozenset()
+        if order not in self.crowded:
+            ends = range(1, len(order) + 1)
+            self.crowded[order] = frozenset(e for e in ends if self.pressure(order, positions, e) > 0)
+        return self.crowded[order]
+
+    def may_improve(self, before: Cut, current: Cut | None) -> bool:
+        """Whether `before` and one more segment, of a token at least, can be cheaper than `current`."""
+        if current is None:
+            return True
+        blocks, tokens = len(before.segments) + 1, before.tokens + 1
+        least = (blocks, tokens) if self.blocks_first else (tokens, blocks)
+        return least < self.cost(current)
 
     def segment_nodes(self, own: Iterable[int], recomputed: frozenset[int]) -> frozenset[int]:
         nodes = {
@@ -296,17 +323,24 @@ class CutSearch:
     # --- Recomputation
 
     def with_recomputation(self, best: Cut, order: tuple[int, ...]) -> Cut:
-        """Tries to compute returned values again instead, one by one: alone, or with all they are made of."""
+        """Tries to compute returned values again instead, one by one: alone, or with all they are made of.
+
+        What comes before the first node that is new to a trial is cut as it was (`table`).
+        """
         able = self.recomputable()
         chosen: frozenset[int] = frozenset()
+        table = self.cuts(order, chosen)
+        positions = {index: position for position, index in enumerate(order)}
         improved = True
         while improved:
             improved = False
             for index in sorted({i for segment in best.segments for i in segment.returns} & able - chosen):
-                for trial in ({index}, self.ancestors(index) & able):
-                    cut = self.cut(order, chosen | trial)
+                for trial in {frozenset({index}): None, frozenset(self.ancestors(index) & able): None}:
+                    first = min(positions[new] for new in trial - chosen)
+                    trial_table = self.cuts(order, chosen | trial, table[: first + 1])
+                    cut = trial_table[-1]
                     if cut is not None and self.cost(cut) < self.cost(best):
-                        best, chosen, improved = cut, chosen | trial, True
+                        best, chosen, table, improved = cut, chosen | trial, trial_table, True
                         break
         return best
 
