@@ -316,6 +316,10 @@ class CutSearch:
             later = any(positions[user] >= end for user in self.users[index]) or Ref(index) in self.end_reads
             if later and end < len(order):
                 live.add(self.crossing_name(index))
+        return self.excess(live)
+
+    def excess(self, live: set[Arg]) -> int:
+        """How many registers or predicates there are too many."""
         flags = sum(isinstance(arg, Predicate) and arg != TRUE for arg in live)
         registers = sum(isinstance(arg, Register) for arg in live)
         return max(registers - (self.spec.registers - 1), flags - PREDICATES, 0)
@@ -339,10 +343,36 @@ class CutSearch:
                     first = min(positions[new] for new in trial - chosen)
                     trial_table = self.cuts(order, chosen | trial, table[: first + 1])
                     cut = trial_table[-1]
-                    if cut is not None and self.cost(cut) < self.cost(best):
+                    if cut is not None and self.cost(cut) < self.cost(best) and self.has_room(cut):
                         best, chosen, table, improved = cut, chosen | trial, trial_table, True
                         break
         return best
+
+    def has_room(self, cut: Cut) -> bool:
+        """Whether all that is live between the segments finds a register or predicate.
+
+        `pressure` does not know: what is computed again keeps what it is made of alive until then.
+        """
+        if not self.limit_pressure:
+            return True
+        live: set[Arg] = {*self.dag.through, *self.dag.predicates_through}
+        live |= {*self.dag.outputs, *self.dag.predicate_outputs}
+        ahead = set(self.end_reads)
+        for segment in reversed(cut.segments[1:]):
+            for index in segment.returns:
+                live -= {*self.written(index)}
+            ahead |= {arg for index in segment.nodes for arg in self.dag.nodes[index].reads}
+            own = {Ref(index) for index in segment.nodes}
+            live |= {self.crossing_name(arg.index) if isinstance(arg, Ref) else arg for arg in ahead - own}
+            if self.excess(live) > 0:
+                return False
+            ahead = set()
+        return True
+
+    def written(self, index: int) -> Iterable[Register | Predicate]:
+        """The names that a node's value has behind its segment."""
+        outputs = self.output_flags if self.dag.nodes[index].is_flag else self.output_registers
+        return outputs.get(index) or [self.crossing_name(index)]
 
     def recomputable(self) -> set[int]:
         """Nodes that give the same value later: no loads, no reads of registers that the block rewrites."""
