@@ -1,5 +1,6 @@
 """Fixtures that several tests share, and the option that rewrites golden files."""
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from toolchain.driver import Compilation, Options, compile_program
 from toolchain.machine_spec import PRESETS
 
 ROOT = Path(__file__).parent.parent
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+"""Before torch is imported: test processes run side by side, and threads of theirs would wait for each other."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

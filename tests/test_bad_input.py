@@ -70,13 +70,10 @@ def test_unsupported_instruction(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_too_many_registers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sixteen sums are carried around a loop, with its counter."""
-    names = [f"v{i}" for i in range(16)]
-    declare = "\n".join(f"    int {name} = {i};" for i, name in enumerate(names))
-    turn = "\n".join(f"        {name} += x + {names[i - 1]};" for i, name in enumerate(names))
-    store = "\n".join(f"    a[{i}] = {name};" for i, name in enumerate(names))
-    loop = f"    for (int i = 0; i < n; ++i) {{\n        int x = a[i];\n{turn}\n    }}\n"
-    text = f"__global__ void k(int *a, int n) {{\n{declare}\n{loop}{store}\n}}\n"
+    """What atomics give cannot be spilled: eighteen old values are alive at once."""
+    old = "\n".join(f"    int v{i} = atomicAdd(a + {i}, 1);" for i in range(18))
+    total = " + ".join(f"v{i} * v{i}" for i in range(18))
+    text = f"__global__ void k(int *a) {{\n{old}\n    __syncthreads();\n    a[0] = {total};\n}}\n"
     message = compile_refused(capsys, tmp_path, "wide.cu", text)
     assert "register" in message
     assert "15" in message
