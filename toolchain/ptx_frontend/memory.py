@@ -190,7 +190,7 @@ def global_and_constant_space(
         if isinstance(argument, ArrayArgument):
             bits = ELEMENT_BITS[argument.element]
             size = bits * len(argument.values) // 8
-            place = memory.allocate(argument.name, size, 4, bits // 8, limits["global"])
+            place = memory.allocate(argument.name, size, max(4, bits // 8), bits // 8, limits["global"])
             for index, value in enumerate(argument.values):
                 memory.store(place.start + index * bits // 8, bits // 8, value)
     variables = (*module.variables, *entry.variables)
