@@ -264,6 +264,8 @@ ATOMICS = """__global__ void k(unsigned long long *o, const int *in) {
 
 def test_wide_and_narrow_atomics_and_shuffles(build: Compile) -> None:
     module = build(ATOMICS)
+    atomics = [item for item in module.entries[0].instructions if item.opcode == "atom"]
+    assert any({"cas", "b16"} <= set(item.modifiers) for item in atomics)  # one operation, not a loop over a word
     out = ArrayArgument("o", (0,) * 18, "u64")
     launch = Launch((1, 1, 1), (4, 1, 1), (out, ArrayArgument("in", (1, 2, 3, 4))))
     base = 15 << 32

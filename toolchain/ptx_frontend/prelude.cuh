@@ -319,6 +319,17 @@ QGPUC_FN int qgpuc_cas(int *p, int compare, int v) {  // the builtin is ordered,
     __atomic_compare_exchange_n(p, &compare, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return compare;
 }
+#if __SIZEOF_POINTER__ == 8
+#define QGPUC_POINTER "l"
+#else
+#define QGPUC_POINTER "r"
+#endif
+QGPUC_FN unsigned short qgpuc_cas(unsigned short *p, unsigned short compare, unsigned short v) {
+    unsigned short old;  // not the builtin, which LLVM makes a loop over the whole word
+    __asm__ volatile("atom.cas.b16 %0, [%1], %2, %3;"
+                     : "=h"(old) : QGPUC_POINTER(p), "h"(compare), "h"(v) : "memory");
+    return old;
+}
 #define QGPUC_CAS(T, AS, BUILTIN)                                                                        \
     QGPUC_FN T atomicCAS(T *p, T compare, T v) { return (T)BUILTIN((AS *)p, (AS)compare, (AS)v); }       \
     QGPUC_FN T atomicCAS_block(T *p, T compare, T v) { return atomicCAS(p, compare, v); }                \
@@ -326,7 +337,8 @@ QGPUC_FN int qgpuc_cas(int *p, int compare, int v) {  // the builtin is ordered,
 QGPUC_CAS(int, int, qgpuc_cas)
 QGPUC_CAS(unsigned, int, qgpuc_cas)
 QGPUC_CAS(unsigned long long, long long, __nvvm_atom_cas_gen_ll)
-QGPUC_CAS(unsigned short, unsigned short, __nvvm_atom_cas_gen_us)
+QGPUC_CAS(unsigned short, unsigned short, qgpuc_cas)
+#undef QGPUC_POINTER
 #undef QGPUC_CAS
 
 // Declared so that a kernel that uses them is refused at its own line.
