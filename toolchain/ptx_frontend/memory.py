@@ -15,6 +15,7 @@ from toolchain.launch import ELEMENT_BITS, ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import MachineSpec
 from toolchain.ptx_frontend.ast import TYPE_BITS, Function, Module, Parameter, Variable
 
+WORD_BYTES = 4
 WINDOW_BYTES = 1 << 24
 WINDOWS = {"global": 0, "const": 0x0300_0000, "shared": 0x0100_0000, "local": 0x0200_0000}
 READ_ONLY = frozenset({"const", "param"})
@@ -30,12 +31,16 @@ class LaunchFault(CompileError):
 
 @dataclass(frozen=True)
 class Allocation:
-    """An array or a variable: where it starts, its size and its elements' size, in bytes."""
+    """An array or a variable: where it starts, its size and its elements' size, in bytes.
+
+    `argument`: an array of the launch.
+    """
 
     name: str
     start: int
     size: int
     element: int
+    argument: bool = False
 
     def holds(self, address: int, size: int) -> bool:
         """Whether `size` bytes at `address` are all inside."""
@@ -61,7 +66,9 @@ class Space:
         last = self.allocations[-1]
         return last.start + last.size - self.gap * len(self.allocations)
 
-    def allocate(self, name: str, size: int, align: int, element: int, limit: int) -> Allocation:
+    def allocate(
+        self, name: str, size: int, align: int, element: int, limit: int, *, argument: bool = False
+    ) -> Allocation:
         """The next aligned `size` bytes, zero. Raises CompileError past `limit` bytes."""
         home = -(-self.used // align) * align
         if home + size > limit:
@@ -71,7 +78,7 @@ class Space:
             )
         start = home + self.gap * (len(self.allocations) + 1)
         self.content.extend(bytes(start + size - len(self.content)))
-        self.allocations.append(Allocation(name, start, size, element))
+        self.allocations.append(Allocation(name, start, size, element, argument))
         return self.allocations[-1]
 
     def place(self, variable: Variable, limit: int, *, size: int | None = None) -> None:
@@ -117,9 +124,19 @@ class Space:
         """The array or variable that `size` bytes at `address` are in."""
         return next((item for item in self.allocations if item.holds(address, size)), None)
 
+    def misaligned(self, address: int, size: int) -> bool:
+        """Whether an access is not at a multiple of its size (PTX ISA, "Addresses as Operands").
+
+        In an array of the launch, counted from its start: CUDA allocates each at a multiple of 256 bytes.
+        """
+        if size <= WORD_BYTES:  # arrays start on a word
+            return address % size != 0
+        item = self.allocation(address, size)
+        return (address - (item.start if item is not None and item.argument else 0)) % size != 0
+
     def check(self, address: int, size: int, where: SourceLocation, what: str) -> None:
         """Raises LaunchFault unless `size` bytes at `address` are inside and aligned."""
-        if address % size:
+        if self.misaligned(address, size):
             raise LaunchFault(
                 f"{what} at {self.name} address {address}, which is not a multiple of {size}", where
             )
@@ -190,7 +207,9 @@ def global_and_constant_space(
         if isinstance(argument, ArrayArgument):
             bits = ELEMENT_BITS[argument.element]
             size = bits * len(argument.values) // 8
-            place = memory.allocate(argument.name, size, max(4, bits // 8), bits // 8, limits["global"])
+            place = memory.allocate(
+                argument.name, size, max(4, bits // 8), bits // 8, limits["global"], argument=True
+            )
             for index, value in enumerate(argument.values):
                 memory.store(place.start + index * bits // 8, bits // 8, value)
     variables = (*module.variables, *entry.variables)

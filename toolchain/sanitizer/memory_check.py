@@ -35,7 +35,7 @@ class MemoryCheck:
         if space.allocation(access.address, access.size) is None:
             self.add(Kind.OUT_OF_BOUNDS, access, _outside(access))
             return False
-        if access.address % access.size:
+        if space.misaligned(access.address, access.size):
             self.add(Kind.MISALIGNED, access, f"its address is not a multiple of {access.size}")
             return False
         if space.name in UNWRITTEN:
