@@ -65,16 +65,19 @@ def initial_memory(variables: tuple[Variable, ...], launch: Launch) -> tuple[int
     words = list(launch.initial_words())
     symbols = _variable_addresses(variables, launch)
     for variable in variables:
+        words += [0] * (symbols[f"global.{variable.name}"] // WORD_BYTES - len(words))
         words += [word if isinstance(word, int) else word.resolve(symbols) for word in variable.initial]
         words += [0] * (variable.words - len(variable.initial))
     return tuple(words)
 
 
 def _variable_addresses(variables: tuple[Variable, ...], launch: Launch) -> dict[str, int]:
-    """The link-time symbols of the variables: they follow the arrays."""
+    """The link-time symbols of the variables: they follow the arrays, each at a multiple of its alignment."""
     addresses: dict[str, int] = {}
     word = len(launch.initial_words())
     for variable in variables:
+        align = variable.align // WORD_BYTES
+        word = -(-word // align) * align
         addresses[f"global.{variable.name}"] = WORD_BYTES * word
         word += variable.words
     return addresses
@@ -119,7 +122,8 @@ def check_memory(rom: RomImage, spec: MachineSpec, launch: Launch) -> None:
     """Refuses a launch whose variables, shared memory and local arrays have no room beside its arrays."""
     if launch.dynamic_shared < 0:
         raise CompileError(f"the dynamic shared memory is {launch.dynamic_shared} bytes", hint="--shared 64")
-    arrays, variables = len(launch.initial_words()), sum(variable.words for variable in rom.variables)
+    arrays = len(launch.initial_words())
+    variables = len(initial_memory(rom.variables, launch)) - arrays
     dynamic, local = _dynamic_words(launch), rom.local_words * launch.threads_per_block
     checks = (
         ("memory_words", spec.memory_words, "global memory", {"arrays": arrays, "variables": variables}),

@@ -140,6 +140,16 @@ def test_variables_follow_the_arrays_and_local_arrays_the_shared_memory() -> Non
     assert records.bits(Token(Kind.MEM, first + 1)) == words[first + 1]
 
 
+def test_variables_stand_at_multiples_of_their_alignment() -> None:
+    """Behind an array of three words: a word, then pairs of words, then four together."""
+    variables = (Variable("one", 1, (7,)), Variable("pairs", 2, (1, 2), 8), Variable("four", 4, (3,), 16))
+    rom = replace(SMALL, parameters=(Parameter("a", 0, 1, True),), variables=variables)
+    launch = small(arguments=(ArrayArgument("a", (4, 5, 6)),))
+    symbols = link_symbols(rom, CLASSIC, launch)
+    assert [symbols[f"global.{name}"] for name in ("one", "pairs", "four")] == [12, 16, 32]
+    assert initial_memory(variables, launch) == (4, 5, 6, 7, 1, 2, 0, 0, 3, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("rom", "launch", "message"),
     [

@@ -3,6 +3,7 @@
 param a: word 0, words 1, pointer
 shared 16, local 2
 variable table: words 4 = 0x1, 0x80000000, global.other + 4
+variable pairs: words 4, align 8
 """
 
 import re
@@ -11,12 +12,15 @@ from collections.abc import Iterator
 from toolchain.mir.affine import parse_link_value, print_link_value
 from toolchain.mir.rom import LinkValue, Parameter, Variable
 
+WORD_BYTES = 4
 _NAME = r"[A-Za-z_$][\w$.]*"
 _PARAMETER = re.compile(
     rf"param (?P<name>{_NAME}): word (?P<word>\d+), words (?P<words>\d+)(?P<pointer>, pointer)?(?P<unread>, unread)?"
 )
 _SIZES = re.compile(r"shared (?P<shared>\d+), local (?P<local>\d+)")
-_VARIABLE = re.compile(r"variable (?P<name>\S+): words (?P<words>\d+)(?: = (?P<initial>.+))?")
+_VARIABLE = re.compile(
+    r"variable (?P<name>\S+): words (?P<words>\d+)(?:, align (?P<align>\d+))?(?: = (?P<initial>.+))?"
+)
 
 
 class Declarations:
@@ -37,7 +41,10 @@ class Declarations:
             self.shared_words, self.local_words = int(match["shared"]), int(match["local"])
         elif match := _VARIABLE.fullmatch(line):
             initial = _parse_initial(match["initial"] or "")
-            self.variables.append(Variable(match["name"], int(match["words"]), initial))
+            align = int(match["align"] or WORD_BYTES)
+            if align < WORD_BYTES or align & (align - 1):
+                raise ValueError(f"align {align} is not a power of two from {WORD_BYTES} on")
+            self.variables.append(Variable(match["name"], int(match["words"]), initial, align))
         else:
             return False
         return True
@@ -63,7 +70,10 @@ def _print_variable(variable: Variable) -> str:
     words = [
         print_link_value(word) if isinstance(word, LinkValue) else f"{word:#x}" for word in variable.initial
     ]
-    return f"variable {variable.name}: words {variable.words}" + (f" = {', '.join(words)}" if words else "")
+    align = "" if variable.align == WORD_BYTES else f", align {variable.align}"
+    return f"variable {variable.name}: words {variable.words}{align}" + (
+        f" = {', '.join(words)}" if words else ""
+    )
 
 
 def _parse_initial(text: str) -> tuple[int | LinkValue, ...]:

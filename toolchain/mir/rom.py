@@ -169,12 +169,14 @@ class Parameter:
 class Variable:
     """A module variable or constant in global memory: `words` of it, the first of them `initial`, the rest zero.
 
-    A word that is a LinkValue is the address of a variable.
+    A word that is a LinkValue is the address of a variable. It starts at a multiple of `align` bytes, a power of
+    two from 4 on.
     """
 
     name: str
     words: int
     initial: tuple[int | LinkValue, ...] = ()
+    align: int = 4
 
 
 @dataclass(frozen=True)

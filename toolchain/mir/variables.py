@@ -131,7 +131,12 @@ def _variable(item: ast.Variable, places: dict[str, Place]) -> Variable:
             packed |= (value & ((1 << bits) - 1)) << (bits * index)
     used = max([-(-packed.bit_length() // WORD_BITS), *(word + 1 for word in addresses)])
     words = (addresses.get(index, packed >> (WORD_BITS * index) & 0xFFFFFFFF) for index in range(used))
-    return Variable(places[item.name].address.terms[0][0].removeprefix("global."), size, tuple(words))
+    return Variable(
+        places[item.name].address.terms[0][0].removeprefix("global."),
+        size,
+        tuple(words),
+        max(WORD_BYTES, _alignment(item)),
+    )
 
 
 def _initial_address(item: ast.Variable, text: str, places: dict[str, Place]) -> LinkValue:
