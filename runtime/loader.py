@@ -171,8 +171,11 @@ def _argument_value(rom: RomImage, parameter: Parameter, argument: Argument, add
     place = f"argument '{argument.name}' for parameter '{parameter.name}' of kernel '{rom.kernel}'"
     if isinstance(argument, ArrayArgument):
         if not parameter.pointer and not parameter.unread:
+            kind, value = _kind(parameter), "3" if parameter.words <= 2 else "0x..., its first field lowest"
+            article = "an" if kind[0] in "aeiou" else "a"
             raise CompileError(
-                f"{place} is an array; the parameter is an integer", hint=f"--arg {argument.name}=3"
+                f"{place} is an array; the parameter is {article} {kind}",
+                hint=f"--arg {argument.name}={value}",
             )
         return address
     if parameter.pointer and argument.value:  # 0 is the null pointer
@@ -187,9 +190,16 @@ def _argument_value(rom: RomImage, parameter: Parameter, argument: Argument, add
 
 
 def _signature(parameters: tuple[Parameter, ...]) -> str:
-    kinds = ["anything" if item.unread else "array" if item.pointer else "integer" for item in parameters]
-    names = [f"{item.name} ({kind})" for item, kind in zip(parameters, kinds, strict=True)]
-    return ", ".join(names) or "none"
+    return ", ".join(f"{item.name} ({_kind(item)})" for item in parameters) or "none"
+
+
+def _kind(parameter: Parameter) -> str:
+    """What a parameter takes."""
+    if parameter.unread:
+        return "anything"
+    if parameter.words > 2:
+        return f"structure of {WORD_BYTES * parameter.words} bytes"
+    return "array" if parameter.pointer else "integer"
 
 
 def _shape(extents: tuple[int, int, int]) -> str:

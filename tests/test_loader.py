@@ -140,6 +140,16 @@ def test_variables_follow_the_arrays_and_local_arrays_the_shared_memory() -> Non
     assert records.bits(Token(Kind.MEM, first + 1)) == words[first + 1]
 
 
+def test_an_array_for_a_structure_says_how_to_give_one() -> None:
+    rom = replace(SMALL, parameters=(Parameter("p", 0, 3),))
+    with pytest.raises(CompileError, match="the parameter is a structure of 12 bytes") as caught:
+        link_symbols(rom, CLASSIC, small(arguments=(ArrayArgument("p", (1, 2, 3)),)))
+    assert caught.value.hint == "--arg p=0x..., its first field lowest"
+    number = ScalarArgument("p", 1 | 2 << 32 | 3 << 64)
+    symbols = link_symbols(rom, CLASSIC, small(arguments=(number,)))
+    assert [symbols[f"param.{word}"] for word in range(3)] == [1, 2, 3]
+
+
 def test_variables_stand_at_multiples_of_their_alignment() -> None:
     """Behind an array of three words: a word, then pairs of words, then four together."""
     variables = (Variable("one", 1, (7,)), Variable("pairs", 2, (1, 2), 8), Variable("four", 4, (3,), 16))

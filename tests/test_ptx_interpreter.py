@@ -365,6 +365,7 @@ def test_arguments_are_checked() -> None:
         ((array, array), "takes 4 arguments; 2 given"),
         ((array, array, number, number), "'n' of '_Z3dotPKiS0_Pii' must be an array"),
         ((array, array, array, ScalarArgument("n", 2**40)), "does not fit"),
+        ((array, ScalarArgument("b", 4), array, number), "'b' of '_Z3dotPKiS0_Pii' must be an array"),
         ((array, array, ArrayArgument("c", (0,) * 500), number), "502 words"),
     ):
         with pytest.raises(CompileError, match=message):
@@ -404,6 +405,9 @@ def test_find_entry() -> None:
     assert find_entry(module, "dot") is find_entry(module) is find_entry(module, "_Z3dotPKiS0_Pii")
     with pytest.raises(CompileError, match="no kernel named 'cross'; kernels: dot"):
         find_entry(module, "cross")
+    with pytest.raises(CompileError, match="there is no kernel") as caught:
+        find_entry(parse_ptx(".func f() { ret; }"))
+    assert "__global__" in caught.value.hint
     two = parse_ptx(".entry a() { ret; } .entry b() { ret; }")
     with pytest.raises(CompileError, match="several kernels: a, b"):
         find_entry(two)

@@ -168,7 +168,7 @@ def parameter_space(entry: Function, launch: Launch, gap: int = 0) -> Space:
     for parameter, argument, address in zip(
         entry.parameters, launch.arguments, launch.array_addresses(), strict=True
     ):
-        if parameter.pointer is not None and isinstance(argument, ScalarArgument):
+        if parameter.pointer is not None and isinstance(argument, ScalarArgument) and argument.value:
             raise CompileError(
                 f"argument '{argument.name}' of '{entry.name}' must be an array, not an integer"
             )

@@ -46,6 +46,13 @@ def find_entry(module: Module, name: str | None = None) -> Function:
         raise CompileError(
             f"the file has several kernels: {names}", location, hint="choose one with --entry NAME"
         )
+    if not module.entries:
+        raise CompileError(
+            "there is no kernel",
+            location,
+            hint="a kernel is a __global__ function; a template is one where it is instantiated: "
+            "template __global__ void k<4>(int *);",
+        )
     wanted = f"kernel named '{name}'" if name else "kernel"
     how_many = "more than one" if entries else "no"
     raise CompileError(f"there is {how_many} {wanted}; kernels: {names}", location)

@@ -38,7 +38,8 @@ class SynchronisationCheck:
             return
         missing = [t for t in machine.warp_of(threads[0]) if machine.live(t) and t not in threads]
         if missing:
-            message = f"{_lanes(threads)} of a warp come to a barrier without its {_lanes(missing)}"
+            come = "comes" if len(threads) == 1 else "come"
+            message = f"{_lanes(threads)} of a warp {come} to a barrier without its {_lanes(missing)}"
             self.add(Kind.DIVERGENT_BARRIER, message, here)
 
     def release(self, machine: Machine, threads: Sequence[Thread], *, complete: bool) -> None:
@@ -61,7 +62,7 @@ class SynchronisationCheck:
             message = f"barrier {wait.number} never has the {wait.count} threads it waits for"
             self.add(Kind.DIVERGENT_BARRIER, message, here)
         elif gone and not wait.count:
-            message = f"{gone} threads of the block had exited before this barrier"
+            message = f"{gone} thread{'' if gone == 1 else 's'} of the block had exited before this barrier"
             self.add(Kind.EARLY_EXIT, message, here, note=True)
 
     def exchange(self, machine: Machine, exchange: Exchange) -> None:
