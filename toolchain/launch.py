@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 ELEMENT_BITS = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
 
+NO_END = "a loop has no end, or a thread waits for another one of its warp, which does not run meanwhile"
+"""Why a launch does not end."""
+
 
 @dataclass(frozen=True)
 class ArrayArgument:

@@ -12,7 +12,7 @@ from functools import partial
 from runtime.loader import existing_lanes, indices, initial_memory, link_symbols
 from runtime.vocabulary import END, Kind, Token, execute, val
 from toolchain.errors import CompileError, SourceLocation, VerifyError
-from toolchain.launch import Launch
+from toolchain.launch import NO_END, Launch
 from toolchain.machine_spec import PREDICATES, STAGES, MachineSpec
 from toolchain.mir.evaluate import COMPARISONS, VALUES, lop, plop
 from toolchain.mir.isa import (
@@ -337,9 +337,8 @@ class _Run:
         self.steps += 1
         if self.steps > step_limit:
             raise MachineFault(
-                f"the launch did not end within {step_limit} blocks",
+                f"the launch did not end within {step_limit} blocks: {NO_END}",
                 code.block.terminator.source or code.block.source,
-                hint="the kernel may loop forever; raise the step limit if it does not",
             )
         place = partial(Provenance, thread_block=self.thread_block, block=index, warp=warp)
         mask = sum(1 << lane for lane in active)

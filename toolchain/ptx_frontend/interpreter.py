@@ -17,7 +17,7 @@ hears of every access and barrier and may let the launch go on where it would fa
 from dataclasses import dataclass, field
 
 from toolchain.errors import CompileError
-from toolchain.launch import Launch
+from toolchain.launch import NO_END, Launch
 from toolchain.machine_spec import MachineSpec
 from toolchain.ptx_frontend import barriers, effects
 from toolchain.ptx_frontend.ast import (
@@ -246,7 +246,7 @@ class Machine:
         instruction = self.code.instructions[pc]
         self.steps_left -= 1
         if self.steps_left < 0:
-            raise LaunchFault("the launch did not end within its step limit", instruction.where)
+            raise LaunchFault(f"the launch did not end within its step limit: {NO_END}", instruction.where)
         guard = instruction.guard
         following = self.code.following[pc]
         active = []
