@@ -53,7 +53,7 @@ memory file, sink
   d0 = %a back 3
   d1 = %a - %b
   read every 4 where [%e]
-  %o = d0 + 2 d1
+  %o = 0.5 d0 + 2 d1
   %sum = 0
 
 outputs: %sum, %o, %odd.name_1

@@ -362,8 +362,6 @@ def _memory_line(reader: _Reader, line: _Line, parts: _MemoryParts) -> None:
 
 def _places(line: _Line) -> tuple[tuple[int, float], ...]:
     """`d0 + 2 d1`, or 0 for none."""
-    if line.accept("0"):
-        return ()
     places: list[tuple[int, float]] = []
     while (match := _PLACE.match(line.text, line.at)) is not None:
         sign, factor, dimension = match.groups()
@@ -372,7 +370,7 @@ def _places(line: _Line) -> tuple[tuple[int, float], ...]:
         size = 1 if factor is None else _number(factor)
         places.append((int(dimension), -size if sign == "-" else size))
         line.at = match.end()
-    if not places:
+    if not places and not line.accept("0"):
         line.skip()
         raise line.error("expected a sum of dimensions, as in 'd0 + 2 d1'")
     return tuple(places)
