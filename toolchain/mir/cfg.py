@@ -1,5 +1,6 @@
 """The control-flow graph of a function, with its dominators, post-dominators and loops (networkx)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,6 +74,17 @@ class Cfg:
         return {
             label: frozenset(nx.descendants(self.graph, label) | {label}) - {EXIT} for label in self.graph
         }
+
+    def between(self, starts: Iterable[str], join: str) -> frozenset[str]:
+        """The labels that can run from `starts` on before `join`, EXIT left out."""
+        found: set[str] = set()
+        work = list(starts)
+        while work:
+            label = work.pop()
+            if label not in (join, EXIT) and label not in found:
+                found.add(label)
+                work += self.graph.successors(label)
+        return frozenset(found)
 
     @cached_property
     def cyclic(self) -> frozenset[str]:

@@ -97,7 +97,7 @@ def ordered(function: Function) -> Function:
     for block in function.blocks:
         join = _join(cfg, block)
         if join in position:
-            graph.add_edges_from((label, join) for label in _region(function, block, join) - {join})
+            graph.add_edges_from((label, join) for label in cfg.between(block.successors, join))
     blocks = {block.label: block for block in function.blocks}
     return function.with_blocks([blocks[label] for label in _order(graph, position)])
 
@@ -125,7 +125,7 @@ def split_joins(function: Function) -> Iterator[str]:
     position = {block.label: index for index, block in enumerate(function.blocks)}
     for block in function.blocks:
         join = _join(cfg, block)
-        between = _region(function, block, join) | ({block.label} if block.serial else set())
+        between = cfg.between(block.successors, join) | ({block.label} if block.serial else set())
         if join != EXIT and any(position[label] >= position[join] for label in between):
             yield join
 
@@ -133,18 +133,6 @@ def split_joins(function: Function) -> Iterator[str]:
 def _join(cfg: Cfg, block: Block) -> str:
     """Where lanes that this block's branch divides meet again; EXIT for nowhere, or if it divides none."""
     return cfg.immediate_post_dominators.get(block.label, EXIT) if _may_diverge(block) else EXIT
-
-
-def _region(function: Function, block: Block, join: str) -> set[str]:
-    """Blocks that lanes can run between the branch of `block` and `join`."""
-    region: set[str] = set()
-    work = [target for target in block.successors if target != join]
-    while work:
-        label = work.pop()
-        if label not in region:
-            region.add(label)
-            work += [target for target in function.block(label).successors if target != join]
-    return region
 
 
 def _may_diverge(block: Block) -> bool:

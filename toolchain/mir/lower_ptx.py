@@ -4,6 +4,7 @@
     lower_arithmetic.py          everything that computes
     lower_memory.py              loads, stores, addresses; ptx_spaces.py knows what generic addresses point to
     lower_atomics.py, lower_barriers.py, lower_warp.py
+    warp_meetings.py             lanes that would wait for each other at different places
 
 Parameters, launch extents and the addresses of variables become link-time constants. Guarded instructions
 become `sel`, guarded stores, or branches around them. Registers that some path leaves undefined (LLVM's undef) are
@@ -28,6 +29,7 @@ from toolchain.mir.lower_warp import active_mask, lane_mask, match, reduce, shuf
 from toolchain.mir.lowering import Lowering, refuse
 from toolchain.mir.lowering_blocks import guarded_blocks
 from toolchain.mir.variables import Placement, place_variables
+from toolchain.mir.warp_meetings import check_meetings, meets_whole_warp
 from toolchain.ptx_frontend import ast
 
 PASS_NAME = "lower-ptx"
@@ -49,12 +51,14 @@ def run(
     parameters = bind_parameters(function)
     placement = place_variables(function, variables)
     lowering = Lowering(function, parameters, spec)
-    _lower_body(lowering, placement)
+    meetings = _lower_body(lowering, placement)
     result = Function(
         function.name, parameters, tuple(lowering.blocks), source_file,
         placement.variables, placement.shared_words, placement.local_words,
     )  # fmt: skip
-    return layout(zero_undefined(with_clean_entry(result)))
+    result = zero_undefined(with_clean_entry(result))
+    check_meetings(result, meetings)
+    return layout(result)
 
 
 def with_clean_entry(function: Function) -> Function:
@@ -85,7 +89,9 @@ def zero_undefined(function: Function) -> Function:
     )
 
 
-def _lower_body(lowering: Lowering, placement: Placement) -> None:
+def _lower_body(lowering: Lowering, placement: Placement) -> dict[str, ast.Instruction]:
+    """Lowers the body; gives for each block the first instruction in it at which a whole warp waits."""
+    meetings: dict[str, ast.Instruction] = {}
     labels = {lowering.label(item.name) for item in lowering.function.body if isinstance(item, ast.Label)}
     lowering.start("entry" if "entry" not in labels else lowering.fresh_label())
     memory = open_memory(lowering, placement)
@@ -94,9 +100,12 @@ def _lower_body(lowering: Lowering, placement: Placement) -> None:
             lowering.fall_into(lowering.label(item.name))
             continue
         lowering.at = item
+        if lowering.open_label is not None and meets_whole_warp(item, lowering.constants, lowering.spec):
+            meetings.setdefault(lowering.open_label, item)
         _lower(lowering, memory, item)
     if lowering.open_label is not None:
         lowering.end(Jump(EXIT))
+    return meetings
 
 
 WARP = {

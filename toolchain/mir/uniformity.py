@@ -14,13 +14,18 @@ together.
 All lanes get the same ballot, and the same from a shuffle that reads one lane. A shuffle of a value that is
 uniform becomes a copy. In a serial block each lane is alone, with memory as the lanes before it left it: only
 what is invariant is equal in all of them, and a branch parts them; after a jump they meet again (layout.py).
+
+`diverging` asks another question: which branches part lanes on the machine, once layout.py has made them meet
+again where their ways join? Then a block loses convergence only before that join; what was defined on the way
+to it is not the same in all lanes behind it, unless it is invariant.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.ir import (
+    EXIT,
     TRUE,
     Block,
     Branch,
@@ -57,9 +62,18 @@ def uniform_registers(function: Function) -> frozenset[Register]:
     return frozenset(name for name, all_uniform in made.items() if all_uniform)
 
 
+def diverging(function: Function) -> frozenset[str]:
+    """Labels of blocks whose branch may part lanes that have met again wherever their ways joined."""
+    return frozenset(_Analysis.of(function, meet=True).parted)
+
+
 @dataclass
 class _Analysis:
-    """Starts from everything uniform and converged, and takes back until nothing changes."""
+    """Starts from everything uniform and converged, and takes back until nothing changes.
+
+    `meet`: lanes meet again where their ways join. `parted`: for each block that parts lanes, what they may run
+    until then.
+    """
 
     function: Function
     cfg: Cfg
@@ -67,9 +81,11 @@ class _Analysis:
     uniform: set[Definition]
     invariant: set[Definition]
     scattered: set[str]
+    meet: bool
+    parted: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @staticmethod
-    def of(function: Function) -> "_Analysis":
+    def of(function: Function, *, meet: bool = False) -> "_Analysis":
         everything = {
             (block.label, index)
             for block in function.blocks
@@ -78,7 +94,7 @@ class _Analysis:
         }
         cfg = Cfg(function)
         found = _Analysis(
-            function, cfg, reaching_definitions(function), set(everything), set(everything), set()
+            function, cfg, reaching_definitions(function), set(everything), set(everything), set(), meet
         )
         while found.step():
             pass
@@ -99,7 +115,7 @@ class _Analysis:
 
     def step(self) -> bool:
         """One sweep over the function; whether anything was taken back."""
-        size = (len(self.uniform), len(self.invariant), len(self.scattered))
+        size = self.size()
         for block in self.function.blocks:
             if block.label not in self.cfg.reachable:
                 continue
@@ -113,16 +129,24 @@ class _Analysis:
                 if item.dest is not None:
                     local[item.dest] = here
             self.part(block, local)
-        return size != (len(self.uniform), len(self.invariant), len(self.scattered))
+        return size != self.size()
+
+    def size(self) -> tuple[int, ...]:
+        """What a sweep can only make smaller, or only larger."""
+        return len(self.uniform), len(self.invariant), len(self.scattered), len(self.parted)
 
     def part(self, block: Block, local: dict[Register | Predicate, Definition]) -> None:
         """What a branch that is not uniform does to the blocks both sides reach."""
         terminator = block.terminator
         if not isinstance(terminator, Branch) or terminator.taken == terminator.otherwise:
             return
+        if block.label in self.parted:
+            return
         if block.serial or not self.is_uniform(block, terminator.predicate, local):
-            reach = self.cfg.reach
-            self.scattered |= reach[terminator.taken] & reach[terminator.otherwise]
+            join = self.cfg.immediate_post_dominators.get(block.label, EXIT) if self.meet else EXIT
+            taken, otherwise = (self.cfg.between([target], join) for target in terminator.targets)
+            self.scattered |= taken & otherwise
+            self.parted[block.label] = taken | otherwise
 
     def operands_uniform(
         self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
@@ -146,6 +170,8 @@ class _Analysis:
         if operand in local:
             return local[operand] in self.uniform
         definitions = self.reaching[block.label].get(operand, frozenset())
+        if self.meet and self.made_apart(definitions, block.label):
+            return len(definitions) == 1 and definitions <= self.invariant
         if block.label not in self.scattered:
             return definitions <= self.uniform
         if len(definitions) != 1:
@@ -153,6 +179,13 @@ class _Analysis:
         (definition,) = definitions
         made_once = definition[0] not in self.cfg.cyclic and definition[0] not in self.scattered
         return definition in self.invariant or (made_once and definition in self.uniform)
+
+    def made_apart(self, definitions: frozenset[Definition], label: str) -> bool:
+        """Whether lanes that were parted at one of the definitions have met again in block `label`."""
+        return any(
+            label not in region and any(definition[0] in region for definition in definitions)
+            for region in self.parted.values()
+        )
 
     def operands_invariant(
         self, block: Block, item: Instruction, local: dict[Register | Predicate, Definition]
