@@ -1,8 +1,8 @@
 """What this version of the machine runs, and for everything else the reason and what to do instead.
 
 `check_supported` lists every instruction of a kernel that is refused, with the user's own lines, before
-anything is compiled. SUPPORTED is the one table of instructions that are accepted; REFUSALS says why not,
-first match first.
+anything is lowered. Calls are gone by then (inline_calls.py). SUPPORTED is the one table of instructions that
+are accepted; REFUSALS says why not, first match first.
 """
 
 import re
@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from toolchain.errors import CompileError, SourceLocation
 from toolchain.ptx_frontend.arithmetic_forms import ARITHMETIC, DATA
 from toolchain.ptx_frontend.ast import (
-    TYPE_BITS,
     FloatImmediate,
     Function,
     Instruction,
     SpecialRegister,
-    Symbol,
 )
 from toolchain.ptx_frontend.clang import source_line
 from toolchain.ptx_frontend.printer import print_instruction
@@ -110,21 +108,8 @@ def _is_float(instruction: Instruction) -> bool:
     )
 
 
-def _is_printf(instruction: Instruction) -> bool:
-    names = [operand.name for operand in instruction.operands if isinstance(operand, Symbol)]
-    return instruction.opcode == "call" and bool({"vprintf", "printf"} & set(names))
-
-
 NOT_YET = "is not in this version of the machine"
 REFUSALS: tuple[Refusal, ...] = (
-    Refusal(
-        "printf is not supported", "store the value in an array and read it after the launch", _is_printf
-    ),
-    Refusal(
-        "a call that was not inlined (recursion, a function pointer or __noinline__)",
-        "write it as a loop, or mark the function __forceinline__",
-        _opcodes("call"),
-    ),
     Refusal(
         "floating point is not supported", "use integers; fixed point with __mulhi often serves", _is_float
     ),
@@ -202,7 +187,7 @@ def unsupported(function: Function) -> tuple[Unsupported, ...]:
     found = []
     for instruction in function.instructions:
         reason = refusal(instruction)
-        if reason is not None and instruction.name.split(".")[:2] != ["st", "param"]:  # a part of its call
+        if reason is not None:
             found.append(
                 Unsupported(
                     print_instruction(instruction), reason.reason, reason.suggestion,
