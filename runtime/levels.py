@@ -21,6 +21,7 @@ from runtime.launcher import (
     fault_difference,
     memory_difference,
 )
+from runtime.loader import link_symbols
 from runtime.vocabulary import Token, Vocabulary
 from toolchain.circuit_ir.evaluator import Evaluator, RangeError
 from toolchain.circuit_ir.ir import Wire
@@ -71,6 +72,9 @@ def _program_levels(
     compilation: Compilation, program: Program, expected: Mapping[str, Sequence[int]]
 ) -> Iterator[LevelReport]:
     """What check_program yields; the differences alone."""
+    link_symbols(
+        program.rom, program.spec, program.launch
+    )  # a launch that does not fit is refused, not wrong
     reference: tuple[int, ...] | None = None
     for level, run in _memory_levels(compilation, program):
         try:

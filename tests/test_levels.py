@@ -13,6 +13,7 @@ from runtime.vocabulary import END, Kind, Token, execute, val
 from tests.conftest import case_of, compiled
 from toolchain.cli import run_command
 from toolchain.driver import Compilation, Step
+from toolchain.errors import CompileError
 from toolchain.machine_spec import NANO
 from toolchain.mir.ir import ZERO, Function, MirOp
 from toolchain.mir.isa import Op
@@ -162,3 +163,13 @@ def test_narrator_makes_sense_of_nonsense() -> None:
     assert "(a[1])" in narrator.say(Token(Kind.MEM, 1))
     assert "only the host" in narrator.say(Token(Kind.PROG, 1))
     assert "over" in narrator.say(END)
+
+
+def test_a_launch_without_room_is_refused_not_wrong() -> None:
+    """The PTX interpreter has room for any array; the machine is asked before a level is."""
+    good = program()
+    room = NANO.memory_words + 1
+    large = replace(good.launch.arguments[0], values=(0,) * room)
+    launch = replace(good.launch, arguments=(large, *good.launch.arguments[1:]))
+    with pytest.raises(CompileError, match=f"has room for {NANO.memory_words}|has {NANO.memory_words}"):
+        list(check_program(compiled("dot", "nano"), replace(good, launch=launch)))

@@ -98,7 +98,12 @@ def check_kernel(kernel: FuzzKernel, spec: MachineSpec, expected: Sequence[Array
     except Exception as error:
         return Outcome(kernel.name, "crash", repr(error))
     for number, (launch, arrays) in enumerate(zip(kernel.launches, expected, strict=True)):
-        problem = launch_problem(compilation, Program(compilation.rom, spec, launch), arrays)
+        program = Program(compilation.rom, spec, launch)
+        try:
+            program.load()
+        except CompileError as error:
+            return stopped(kernel, error)
+        problem = launch_problem(compilation, program, arrays)
         if problem:
             return Outcome(kernel.name, "wrong", f"launch {number}: {problem}")
     return Outcome(kernel.name, "right")
@@ -121,7 +126,6 @@ def launch_problem(compilation: Compilation, program: Program, expected: Arrays)
         if problem:
             return f"{level}: {problem}"
         level = "machine"
-        program.load()
         problem = difference(launch, program.interpret().memory, expected)
     except CompileError as fault:
         problem = str(fault)

@@ -109,8 +109,9 @@ def reduce_atomic(spec: MachineSpec) -> tuple[LaunchCase, ...]:
             array("greatest", [INT_MIN]),
         )
         arguments += (ScalarArgument("n", len(a)),)
-        changed = {"sum": [5 + big(a).sum()], "least": [a.min()], "greatest": [a.max()]}
-        return launch_case(line(-(-len(a) // threads)), line(threads), arguments, **changed)
+        grid = line(-(-len(a) // threads))
+        total = [5 + big(a).sum()]
+        return launch_case(grid, line(threads), arguments, sum=total, least=[a.min()], greatest=[a.max()])
 
     plain, edges, backwards, low = inputs(7)
     return case(plain, 4), case(edges, 3), case(backwards, spec.threads), case(low, 1)
