@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 from tests.random_mir import ProgramMaker, launch_for
 from toolchain.errors import CompileError
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
+from toolchain.mir import liveness
 from toolchain.mir.emit_rom import compile_mir
 from toolchain.mir.interpreter import run_launch
 from toolchain.mir.layout import layout
 from toolchain.mir.mir_interpreter import run_mir
 from toolchain.mir.regalloc import coalesce
+from toolchain.mir.schedule_cut import Cut, CutSearch, Packer
+from toolchain.mir.schedule_dag import build_dag
+from toolchain.mir.schedule_line import line_of
+from toolchain.mir.schedule_orders import orders
 from toolchain.mir.verifier import verify
 
 
@@ -44,3 +49,28 @@ def test_memory_is_what_the_mir_interpreter_says(spec: MachineSpec, seed: int, p
 def test_most_random_programs_fit() -> None:
     fits = sum(check(seed, CLASSIC, private=bool(seed % 2)) for seed in range(20))
     assert fits >= 10
+
+
+@pytest.mark.parametrize("blocks_first", [False, True])
+def test_a_bound_leaves_out_only_cuts_that_are_not_cheaper(blocks_first: bool) -> None:
+    """Against the best cut of each earlier order: the same cut as without a bound where that is cheaper, else none."""
+    outcomes: set[bool] = set()
+    for seed in range(12):
+        function = ProgramMaker(random.Random(seed), private=False).function()
+        live = liveness.analyse(function)
+        for block in function.blocks:
+            dag = build_dag(block, live.after[block.label])
+            if not dag.nodes:
+                continue
+            search = CutSearch(Packer(dag), CLASSIC, blocks_first=blocks_first)
+            best: Cut | None = None
+            for order in orders(dag):
+                line = line_of(dag, order, CLASSIC)
+                free = search.cut(line, None)
+                if best is not None and free is not None:
+                    cheaper = search.cost_of(free) < search.cost_of(best)
+                    assert search.cut(line, best) == (free if cheaper else None)
+                    outcomes.add(cheaper)
+                if best is None or (free is not None and search.cost_of(free) < search.cost_of(best)):
+                    best = free
+    assert outcomes == {False, True}

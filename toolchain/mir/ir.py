@@ -50,6 +50,7 @@ Rules beyond the shapes (`verifier.py` checks them):
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TypeGuard
 
 from toolchain.errors import SourceLocation
@@ -151,7 +152,7 @@ class Instruction:
         """Whether it accesses shared memory."""
         return self.op in (Op.LOAD_SHARED, MirOp.STORE_SHARED)
 
-    @property
+    @cached_property
     def uses(self) -> tuple[Register | Predicate, ...]:
         """Registers and predicates read, in operand order; TRUE is not one."""
         reads = tuple(

@@ -19,9 +19,9 @@ from toolchain.mir.ir import TRUE as MIR_TRUE
 from toolchain.mir.ir import Barrier, Block, Function, MirOp, Predicate, Register, Special
 from toolchain.mir.isa import NOTHING, TRUE, MulOp, Op, PredicateSource, Source, SourceKind, multiply_sources
 from toolchain.mir.rom import AluOp, LinkValue, Multiply, PredicateLogic, Return, Stage, Store
-from toolchain.mir.schedule_cut import Cut, CutSearch, Segment
+from toolchain.mir.schedule_cut import Cut, CutSearch, Packer, Segment
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref, build_dag, is_zero
-from toolchain.mir.schedule_pack import Placement, pack
+from toolchain.mir.schedule_pack import Placement
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def schedule(
     numbers = _Numbers()
     blocks: list[ScheduledBlock] = []
     for block in function.blocks:
-        dag, search, cut = _cut(block, live.after[block.label], spec, blocks_first, frame)
-        blocks += _Chain(block, dag, search, cut, numbers).blocks()
+        dag, cut = _cut(block, live.after[block.label], spec, blocks_first, frame)
+        blocks += _Chain(block, dag, cut, numbers).blocks()
     return Scheduled(tuple(blocks), tuple(numbers.registers), tuple(numbers.predicates))
 
 
@@ -86,21 +86,20 @@ def _cut(
     spec: MachineSpec,
     blocks_first: bool,
     frame: Register | None,
-) -> tuple[Dag, CutSearch, Cut]:
+) -> tuple[Dag, Cut]:
     """The block's cut. Where no cut respects the old values of its registers, these are copied first."""
     plain = build_dag(block, live_out, frame=frame)
-    rewritten = [register for register in plain.outputs if any(register in n.reads for n in plain.nodes)]
+    rewritten = frozenset(register for register in plain.outputs if register in plain.readers)
+    dags = [plain, build_dag(block, live_out, rewritten, frame)] if rewritten else [plain]
+    packers = [Packer(dag) for dag in dags]
     for limit in (True, False):
-        for saved in (frozenset(), frozenset(rewritten)):
-            dag = build_dag(block, live_out, saved, frame)
+        for packer in packers:
             search = CutSearch(
-                dag, spec, limit_pressure=limit, blocks_first=blocks_first, serial=block.serial
+                packer, spec, limit_pressure=limit, blocks_first=blocks_first, serial=block.serial
             )
             cut = search.search()
             if cut is not None:
-                return dag, search, cut
-            if not rewritten:
-                break
+                return packer.dag, cut
     if block.serial:
         raise CompileError(
             f"the atomic operation in block '{block.label}' does not fit one machine block",
@@ -118,14 +117,14 @@ def _cut(
 class _Chain:
     """The machine blocks of one MIR block."""
 
-    def __init__(self, block: Block, dag: Dag, search: CutSearch, cut: Cut, numbers: _Numbers) -> None:
-        self.block, self.dag, self.search, self.cut, self.numbers = block, dag, search, cut, numbers
+    def __init__(self, block: Block, dag: Dag, cut: Cut, numbers: _Numbers) -> None:
+        self.block, self.dag, self.cut, self.numbers = block, dag, cut, numbers
         self.fallback = next(
             (item.source for item in block.instructions if item.source), block.terminator.source
         )
 
     def blocks(self) -> list[ScheduledBlock]:
-        segments = self.cut.segments or (Segment((), _empty_placement(), frozenset()),)
+        segments = self.cut.segments or (Segment(Placement({}, {}, {}), ()),)
         labels = [self.block.label, *(f"{self.block.label}+{i}" for i in range(1, len(segments)))]
         chain = []
         for position, segment in enumerate(segments):
@@ -160,23 +159,16 @@ class _Chain:
         return self.numbers.of(name, self.block.label)
 
 
-def _empty_placement() -> Placement:
-    placement = pack(())
-    assert placement is not None
-    return placement
-
-
 class _Writer:
     """Operations of one segment in terms of sources."""
 
     def __init__(self, chain: _Chain, segment: Segment) -> None:
         self.chain, self.segment, self.placement = chain, segment, segment.placement
         self.items = segment.placement.items
-        self.local = {index: position for position, index in enumerate(segment.nodes)}
 
     def at(self, stage: int) -> list[tuple[str, Node]]:
-        where = zip(self.placement.stages, self.placement.slots, self.items, strict=True)
-        return [(slot, node) for place, slot, node in where if place == stage]
+        stages, slots = self.placement.stages, self.placement.slots
+        return [(slots[index], node) for index, node in self.items.items() if stages[index] == stage]
 
     def stage(self, index: int) -> Stage:
         """The bundle of one stage, with its ports and immediates."""
@@ -262,30 +254,28 @@ class _Writer:
 
     def outer(self, arg: Arg) -> Arg:
         """An operand of the whole block's graph as this segment sees it."""
-        if not isinstance(arg, Ref):
-            return arg
-        if arg.index in self.local:
-            return Ref(self.local[arg.index])
-        return self.chain.search.crossing_name(arg.index)
+        if isinstance(arg, Ref) and arg.index not in self.items:
+            return self.chain.dag.crossing_name(arg.index)
+        return arg
 
     def returns(self) -> tuple[Return, ...]:
         found = []
-        for index in sorted(self.segment.returns):
+        for index in self.segment.returns:
             node = self.chain.dag.nodes[index]
             if node.is_flag:
                 continue
-            names = self.chain.search.output_registers.get(index) or [self.chain.search.crossing_name(index)]
+            names = self.chain.dag.output_registers.get(index) or [self.chain.dag.crossing_name(index)]
             for name in names:
-                value = self.result(self.local[index])
+                value = self.result(index)
                 found.append(Return(value, self.chain.number(name), node.uniform, node.narrow))
         return tuple(found)
 
     def predicates(self, last: bool) -> tuple[tuple[int, PredicateSource], ...]:
         found = []
-        for index in sorted(self.segment.returns):
+        for index in self.segment.returns:
             if self.chain.dag.nodes[index].is_flag:
-                names = self.chain.search.output_flags.get(index) or [self.chain.search.crossing_name(index)]
-                source = self.flag(Ref(self.local[index]))
+                names = self.chain.dag.output_flags.get(index) or [self.chain.dag.crossing_name(index)]
+                source = self.flag(Ref(index))
                 found += [(self.chain.number(name), source) for name in names]
         if last:
             for name, arg in self.chain.dag.predicate_outputs.items():
@@ -294,7 +284,7 @@ class _Writer:
         return tuple(found)
 
     def store(self) -> Store | None:
-        node = next((item for item in self.items if item.is_store), None)
+        node = next((item for item in self.items.values() if item.is_store), None)
         if node is None:
             return None
         address, data = (self.operand(arg, None, []) for arg in node.args)
@@ -306,7 +296,7 @@ class _Writer:
         )  # fmt: skip
 
     def source(self) -> SourceLocation | None:
-        return min((item.source for item in self.items if item.source), default=None)
+        return min((item.source for item in self.items.values() if item.source), default=None)
 
 
 T = TypeVar("T")

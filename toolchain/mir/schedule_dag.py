@@ -73,18 +73,31 @@ class Node:
         return tuple(arg.index for arg in self.reads if isinstance(arg, Ref))
 
     @cached_property
+    def specials(self) -> tuple[Special, ...]:
+        return tuple(arg for arg in self.args if isinstance(arg, Special))
+
+    @cached_property
+    def ports(self) -> frozenset[Register]:
+        """Registers that an ALU reads for it."""
+        return frozenset(arg for arg in self.args if isinstance(arg, Register))
+
+    @cached_property
+    def immediates(self) -> frozenset[LinkValue]:
+        return frozenset(arg for arg in self.args if isinstance(arg, LinkValue) and not is_zero(arg))
+
+    @cached_property
     def is_flag(self) -> bool:
         return writes_predicate(self.op)
 
-    @property
+    @cached_property
     def is_multiply(self) -> bool:
         return isinstance(self.op, MulOp)
 
-    @property
+    @cached_property
     def is_store(self) -> bool:
         return self.op in STORES
 
-    @property
+    @cached_property
     def is_load(self) -> bool:
         return self.op in LOADS
 
@@ -111,6 +124,51 @@ class Dag:
     through: frozenset[Register]
     """Registers live through the block unchanged."""
     predicates_through: frozenset[Predicate]
+
+    @cached_property
+    def output_registers(self) -> dict[int, list[Register]]:
+        """By node: the registers that hold its value when the block ends."""
+        found: dict[int, list[Register]] = {}
+        for register, index in self.outputs.items():
+            found.setdefault(index, []).append(register)
+        return found
+
+    @cached_property
+    def output_flags(self) -> dict[int, list[Predicate]]:
+        """The same for predicates."""
+        found: dict[int, list[Predicate]] = {}
+        for predicate, arg in self.predicate_outputs.items():
+            if isinstance(arg, Ref):
+                found.setdefault(arg.index, []).append(predicate)
+        return found
+
+    @cached_property
+    def readers(self) -> dict[Arg, list[int]]:
+        """By operand: the nodes that read it."""
+        found: dict[Arg, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            for arg in node.reads:
+                found.setdefault(arg, []).append(index)
+        return found
+
+    @cached_property
+    def users(self) -> tuple[tuple[int, ...], ...]:
+        """By node: the nodes that read it; all come later."""
+        return tuple(tuple(self.readers.get(Ref(index), ())) for index in range(len(self.nodes)))
+
+    @cached_property
+    def end_reads(self) -> frozenset[Arg]:
+        """What is read where the block ends."""
+        return frozenset(arg for arg in (self.branch, *self.predicate_outputs.values()) if arg is not None)
+
+    def is_output(self, index: int) -> bool:
+        return index in self.output_registers or index in self.output_flags
+
+    def crossing_name(self, index: int) -> Register | Predicate:
+        """The register a node's value is in after its machine block: its own, or a new one."""
+        if self.nodes[index].is_flag:
+            return next(iter(self.output_flags.get(index, ())), Predicate(f".{index}"))
+        return next(iter(self.output_registers.get(index, ())), Register(f".{index}"))
 
 
 def is_zero(value: Arg) -> bool:

@@ -1,14 +1,14 @@
 """Packing a set of operations into the four stages of one machine block.
 
-    Item      = an operation and its operands: Ref (an item of the same block), Register or Predicate (read
-                from the file), LinkValue, Special
+    Item      = an operation and its operands: Ref (an item of the same block, by index), Register or Predicate
+                (read from the file), LinkValue, Special
     Placement = for each item, its stage and its slot
 
 List scheduling, stage by stage, by latest possible stage; a few tie-breaks are tried. What must hold is in
 docs/MACHINE.md: slots, four ports and two immediates a stage, special registers in stage 0, multiply latency.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
@@ -33,11 +33,20 @@ from toolchain.mir.schedule_dag import Arg, Node, Ref, is_zero
 
 @dataclass(frozen=True)
 class Placement:
-    """`items` in order of index; `stages[i]` and `slots[i]` say where item i went. A store has stage -1."""
+    """By index of an item: the item, its stage and its slot. A store has stage -1."""
 
-    items: tuple[Node, ...]
-    stages: tuple[int, ...]
-    slots: tuple[str, ...]
+    items: Mapping[int, Node]
+    stages: Mapping[int, int]
+    slots: Mapping[int, str]
+
+
+ROOM = {"store": 1, "multiply": MUL_STAGES, "logic": STAGES, "alu": len(ALU_SLOTS) * STAGES}
+"""Items of a machine block, by unit."""
+
+
+def unit(node: Node) -> str:
+    """What runs the node."""
+    return "logic" if node.op is MirOp.PLOP else "alu" if node.is_flag or node.is_load else node.kind
 
 
 def latency(producer: Node, consumer: Node) -> int:
@@ -65,7 +74,7 @@ def readable(producer: str, issued: int, consumer: str, stage: int) -> bool:
 
 def deadline(node: Node) -> int:
     """The last stage that can issue the node."""
-    if any(isinstance(arg, Special) for arg in node.args):
+    if node.specials:
         return 0
     return (MUL_STAGES if node.is_multiply else STAGES) - 1
 
@@ -85,7 +94,7 @@ class _Stage:
         if node.op is MirOp.PLOP:
             self.logics += 1
             return self.logics == 1
-        immediates = self.immediates | {a for a in node.args if isinstance(a, LinkValue) and not is_zero(a)}
+        immediates = self.immediates | node.immediates
         if len(immediates) > IMMEDIATES:
             return False
         if node.is_multiply:
@@ -93,7 +102,7 @@ class _Stage:
                 return False
             self.multiplies, self.immediates = 1, immediates
             return True
-        registers = self.registers | {arg for arg in node.args if isinstance(arg, Register)}
+        registers = self.registers | node.ports
         alus = {**self.alus, index: Op.ADD if node.op is MirOp.MOV else Op(node.op)}
         if len(registers) > PORTS or len(alus) > len(ALU_SLOTS) or assign_slots(tuple(alus.values())) is None:
             return False
@@ -115,76 +124,64 @@ def assign_slots(ops: tuple[Op, ...]) -> tuple[str, ...] | None:
     return None
 
 
-def pack(items: Sequence[Node]) -> Placement | None:
-    """A place for each item, or None if none was found. Refs are indices into `items`, producers first."""
+def pack(items: Mapping[int, Node], free: int) -> Placement | None:
+    """A place for each item, or None if none was found. Items are in order of index, producers first.
+
+    Indices from `free` on are for items that are added.
+    """
     if not _counts_fit(items):
         return None
-    specials = any(isinstance(arg, Special) for item in items for arg in item.args)
+    specials = any(item.specials for item in items.values())
     for split_specials in (False, True) if specials else (False,):
-        expanded = _with_special_copies(items, split_specials)
+        expanded = _with_special_copies(items, free, split_specials) if specials else items
         latest = _latest(expanded)
         if latest is None:
             continue
-        for tie_break in _tie_breaks(expanded):
-            placement = _list_schedule(expanded, latest, tie_break)
+        for ranks in _tie_breaks(expanded):
+            placement = _list_schedule(expanded, latest, ranks)
             if placement is not None:
                 return placement
     return None
 
 
-def _counts_fit(items: Sequence[Node]) -> bool:
-    stores = sum(item.is_store for item in items)
-    multiplies = sum(item.is_multiply for item in items)
-    logics = sum(item.is_flag and not isinstance(item.op, Op) for item in items)
-    alus = len(items) - stores - multiplies - logics
-    return stores <= 1 and multiplies <= MUL_STAGES and logics <= STAGES and alus <= 3 * STAGES
+def _counts_fit(items: Mapping[int, Node]) -> bool:
+    units = [unit(item) for item in items.values()]
+    return all(units.count(name) <= room for name, room in ROOM.items())
 
 
-def _with_special_copies(items: Sequence[Node], everywhere: bool) -> tuple[Node, ...]:
+def _with_special_copies(items: Mapping[int, Node], free: int, everywhere: bool) -> Mapping[int, Node]:
     """Items whose special registers can be read in stage 0; copies are made for those that must run later.
 
     Copies go last, so that the indices of `items` stay what they are.
     """
     copies: dict[Special, int] = {}
-    result = list(items)
-    extra: list[Node] = []
-    from_copy = {index for index, item in enumerate(items) if item.refs or everywhere}
-    for index, item in enumerate(items):
-        specials = [arg for arg in item.args if isinstance(arg, Special)]
-        if not specials or index not in from_copy or item.op is MirOp.MOV:
+    result = dict(items)
+    extra: dict[int, Node] = {}
+    for index, item in items.items():
+        if not item.specials or not (item.refs or everywhere) or item.op is MirOp.MOV:
             continue
-        for special in specials:
+        for special in item.specials:
             if special not in copies:
-                copies[special] = len(items) + len(extra)
-                extra.append(Node(MirOp.MOV, (special,), source=item.source))
+                copies[special] = free + len(extra)
+                extra[copies[special]] = Node(MirOp.MOV, (special,), source=item.source)
         args = tuple(Ref(copies[arg]) if isinstance(arg, Special) else arg for arg in item.args)
         result[index] = replace(item, args=args)
-    return (*result, *extra)
+    return result | extra
 
 
-def _latest(items: Sequence[Node]) -> list[int] | None:
+def _latest(items: Mapping[int, Node]) -> Mapping[int, int] | None:
     """The last stage each item can be in, None if there is not enough time for some chain."""
-    latest = [deadline(item) for item in items]
-    changed = True
-    while changed:
-        changed = False
-        for consumer, item in enumerate(items):
-            for ref in item.refs:
-                bound = _last_issue(items[ref], item, latest[consumer])
-                if bound < latest[ref]:
-                    latest[ref], changed = bound, True
-        if min(latest, default=0) < 0:
-            return None
-    return latest
-
-
-def _last_issue(producer: Node, consumer: Node, latest: int) -> int:
-    """The last stage to issue the producer in for a consumer no later than `latest`; -1 for none."""
-    return _last_issue_of_kinds(producer.kind, consumer.kind, deadline(producer), latest)
+    latest = {index: deadline(item) for index, item in items.items()}
+    for consumer, item in reversed([*items.items()]):  # copies of special registers read no other item
+        for ref in item.refs:
+            bound = _last_issue(items[ref].kind, item.kind, deadline(items[ref]), latest[consumer])
+            latest[ref] = min(latest[ref], bound)
+    return None if min(latest.values(), default=0) < 0 else latest
 
 
 @cache
-def _last_issue_of_kinds(producer: str, consumer: str, deadline: int, latest: int) -> int:
+def _last_issue(producer: str, consumer: str, deadline: int, latest: int) -> int:
+    """The last stage to issue the producer in for a consumer no later than `latest`; -1 for none."""
     stages = [
         issued
         for issued in range(deadline + 1)
@@ -193,56 +190,54 @@ def _last_issue_of_kinds(producer: str, consumer: str, deadline: int, latest: in
     return max(stages, default=-1)
 
 
-TieBreak = Callable[[int], tuple[int, ...]]
+def _tie_breaks(items: Mapping[int, Node]) -> Iterator[Mapping[int, tuple[int, ...]]]:
+    """Ranks of items that must be issued by the same stage, to try one after another."""
 
+    def choosy(item: Node) -> int:
+        return 0 if isinstance(item.op, Op) and not executes("x", item.op) else 1 if item.is_load else 2
 
-def _tie_breaks(items: Sequence[Node]) -> tuple[TieBreak, ...]:
-    consumers = [0] * len(items)
-    for item in items:
+    def plain(item: Node) -> int:
+        return 0 if item.specials else 1
+
+    def reads(item: Node) -> int:
+        return sum(isinstance(arg, Register | LinkValue) and not is_zero(arg) for arg in item.args)
+
+    yield {i: (plain(item), choosy(item), i) for i, item in items.items()}
+    consumers = dict.fromkeys(items, 0)
+    for item in items.values():
         for ref in item.refs:
             consumers[ref] += 1
+    yield {i: (plain(item), -consumers[i], reads(item), i) for i, item in items.items()}
+    yield {i: (plain(item), -reads(item), choosy(item), -i) for i, item in items.items()}
 
-    def choosy(index: int) -> int:
-        op = items[index].op
-        return 0 if isinstance(op, Op) and not executes("x", op) else 1 if items[index].is_load else 2
 
-    def reads(index: int) -> int:
-        return sum(isinstance(arg, Register | LinkValue) and not is_zero(arg) for arg in items[index].args)
-
-    def special(index: int) -> int:
-        return 0 if any(isinstance(arg, Special) for arg in items[index].args) else 1
-
-    return (
-        lambda i: (special(i), choosy(i), i),
-        lambda i: (special(i), -consumers[i], reads(i), i),
-        lambda i: (special(i), -reads(i), choosy(i), -i),
+def _list_schedule(
+    items: Mapping[int, Node], latest: Mapping[int, int], ranks: Mapping[int, tuple[int, ...]]
+) -> Placement | None:
+    stages = dict.fromkeys(items, -1)
+    slots = dict.fromkeys(items, "")
+    waiting = sorted(
+        (index for index, item in items.items() if not item.is_store),
+        key=lambda index: (latest[index], ranks[index]),
     )
-
-
-def _list_schedule(items: tuple[Node, ...], latest: list[int], tie_break: TieBreak) -> Placement | None:
-    stages = [-1] * len(items)
-    slots = [""] * len(items)
-    waiting = [index for index, item in enumerate(items) if not item.is_store]
     for stage in range(STAGES):
         room = _Stage()
-        ready = [index for index in waiting if _ready(items, stages, index, stage)]
-        ready.sort(key=lambda index: (latest[index], *tie_break(index)))
-        for index in ready:
+        for index in [index for index in waiting if _ready(items, stages, index, stage)]:
             if room.take(index, items[index]):
                 stages[index] = stage
                 slots[index] = "m" if items[index].is_multiply else "p"
-        for index, slot in room.slots().items():
-            slots[index] = slot
+        slots.update(room.slots())
         waiting = [index for index in waiting if stages[index] < 0]
-        if any(latest[index] <= stage for index in waiting):
+        if waiting and latest[waiting[0]] <= stage:
             return None
-    return Placement(items, tuple(stages), tuple(slots))
+    return Placement(items, stages, slots)
 
 
-def _ready(items: Sequence[Node], stages: list[int], index: int, stage: int) -> bool:
+def _ready(items: Mapping[int, Node], stages: Mapping[int, int], index: int, stage: int) -> bool:
     item = items[index]
     if stage > deadline(item):
         return False
-    return all(
-        stages[ref] >= 0 and readable(items[ref].kind, stages[ref], item.kind, stage) for ref in item.refs
-    )
+    for ref in item.refs:
+        if stages[ref] < 0 or not readable(items[ref].kind, stages[ref], item.kind, stage):
+            return False
+    return True
