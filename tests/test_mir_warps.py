@@ -431,9 +431,9 @@ join:
     function = mir(body)
     one, join = function.block("one"), function.block("join")
     before = liveness.analyse(function).before
-    copied = absorb(one, join, before, FreshNames(set()), only=False)
+    copied = absorb(one, join, before, FreshNames(function), only=False)
     assert (copied is not None) == ("add" in line)
-    assert absorb(one, join, before, FreshNames(set()), only=True) is not None
+    assert absorb(one, join, before, FreshNames(function), only=True) is not None
 
 
 TURNS = """

@@ -11,6 +11,7 @@ from toolchain.mir.isa import (
     RETURN_PREDICATES,
     RETURN_STORE,
     SELECTING,
+    STORE_TOKENS,
     Layout,
     MulOp,
     Op,
@@ -205,7 +206,11 @@ def return_sequence(spec: MachineSpec, block: Block, active: int) -> tuple[int, 
                 entries.append(return_entry(code, item.register, rank))
                 entries.append(return_entry(code, item.register, rank, high=True))
     if block.terminator.store is not None:
-        entries += [return_entry(RETURN_STORE + part, 0, 1 << k) for k in range(active) for part in range(3)]
+        entries += [
+            return_entry(RETURN_STORE + part, 0, 1 << k)
+            for k in range(active)
+            for part in range(STORE_TOKENS)
+        ]
     return tuple(entries)
 
 
@@ -214,4 +219,4 @@ def return_tokens(block: Block, active: int) -> int:
     lanes: Sequence[int] = [1 if item.uniform else active for item in block.returns]
     halves = [1 if item.narrow else 2 for item in block.returns]
     values = sum(count * half for count, half in zip(lanes, halves, strict=True))
-    return int(block.returns_predicates) + values + (3 * active if block.terminator.store else 0)
+    return int(block.returns_predicates) + values + (STORE_TOKENS * active if block.terminator.store else 0)

@@ -20,6 +20,7 @@ from toolchain.mir.ir import (
     Barrier,
     Block,
     Branch,
+    Function,
     Instruction,
     Jump,
     MirOp,
@@ -36,10 +37,10 @@ Name = Register | Predicate
 
 
 class FreshNames:
-    """Fresh names for one function."""
+    """Fresh names for one function: like one of its own, but not among what it defines."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
+    def __init__(self, function: Function) -> None:
+        self.taken = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
 
     def like(self, name: str) -> str:
         number = 1

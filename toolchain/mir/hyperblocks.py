@@ -171,13 +171,12 @@ def _leaves_loop(cfg: Cfg, first: Block, second: Block) -> bool:
 
 def _absorbed(function: Function, first: Block, second: Block) -> Function | None:
     """The function with one absorption done and blocks that cannot run any more dropped."""
-    names = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
     before = liveness.analyse(function).before
     cfg = Cfg(function)
     only = cfg.predecessors[second.label] == (first.label,) and not _leaves_loop(cfg, first, second)
     if not only and any(looks_at_lanes(block) for block in _in_loop_with(cfg, second)):
         return None
-    merged = absorb(first, second, before, FreshNames(names), only=only)
+    merged = absorb(first, second, before, FreshNames(function), only=only)
     if merged is None:
         return None
     changed = function.with_blocks([merged if block is first else block for block in function.blocks])

@@ -193,6 +193,7 @@ RETURN_PREDICATES = 16
 """Return-entry code of the warp's predicate word."""
 RETURN_STORE = 17
 """Return-entry codes 17, 18, 19: a store's address, low half, high half."""
+STORE_TOKENS = 3
 
 
 # --- ROM layout: (field, width) per 64-bit chunk. A row is written chunk by chunk; trailing zero chunks are left out.

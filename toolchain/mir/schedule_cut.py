@@ -15,13 +15,13 @@ from math import inf
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.ir import TRUE, Predicate, Register
+from toolchain.mir.isa import STORE_TOKENS
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
 from toolchain.mir.schedule_line import Line, line_of, recomputing
 from toolchain.mir.schedule_orders import NAMED_ORDERS, orders
 from toolchain.mir.schedule_pack import ROOM, Placement, pack, unit
 
 LONGEST_SEGMENT = 24
-STORE_TOKENS = 3
 NEVER = (inf, inf)
 
 Cost = tuple[float, float]

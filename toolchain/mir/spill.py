@@ -36,15 +36,13 @@ from toolchain.mir.ir import (
     Predicate,
     Register,
     Special,
-    Terminator,
 )
-from toolchain.mir.isa import MulOp, Op
+from toolchain.mir.isa import STORE_TOKENS, MulOp, Op
 from toolchain.mir.liveness import Name
 from toolchain.mir.rom import LinkValue
 
 REACH = 8
 """A value that was loaded, or computed, so many instructions ago is used again without a load."""
-STORE_TOKENS = 3
 USE_COST = 0.25
 """What a use costs in tokens: its load may need another block."""
 
@@ -59,7 +57,7 @@ class Spilled:
 
 def hold_predicates(function: Function, predicates: tuple[Predicate, ...]) -> Function:
     """The function with each of `predicates` held in a register."""
-    fresh = FreshNames(_taken(function))
+    fresh = FreshNames(function)
     for predicate in predicates:
         holder = Register(fresh.like(predicate.name))
         function = function.with_blocks([_held(block, predicate, holder, fresh) for block in function.blocks])
@@ -102,7 +100,7 @@ def spill(function: Function, registers: tuple[Register, ...], spec: MachineSpec
     """The function with each of `registers` in its thread's local memory."""
     if not registers:
         return Spilled(function)
-    fresh = FreshNames(_taken(function))
+    fresh = FreshNames(function)
     frame = Register(fresh.like("frame"))
     words = function.local_words + len(registers)
     slots = {name: function.local_words + index for index, name in enumerate(registers)}
@@ -198,10 +196,6 @@ def _all_narrow(function: Function, name: Register) -> bool:
     return all(item.narrow for block in function.blocks for item in block.instructions if item.dest == name)
 
 
-def _taken(function: Function) -> set[str]:
-    return {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
-
-
 # --- What to spill
 
 
@@ -220,7 +214,7 @@ def candidates(function: Function, crowded: Iterable[frozenset[str]], spec: Mach
                 costs[name] = costs.get(name, 0.0) + weight * USE_COST
             if item.dest is not None:
                 costs[item.dest] = costs.get(item.dest, 0.0) + weight * _definition_cost(item, spec)
-        for name in _terminator_uses(block.terminator):
+        for name in liveness.terminator_uses(block):
             costs[name] = costs.get(name, 0.0) + weight * USE_COST
             barred.update((name,) if block.serial else ())
     crowds = [*crowded]
@@ -235,7 +229,3 @@ def _definition_cost(item: Instruction, spec: MachineSpec) -> float:
         return spec.lanes
     returned = (1 if item.narrow else 2) * (1 if item.uniform else spec.lanes)
     return 1 + STORE_TOKENS * spec.lanes - returned
-
-
-def _terminator_uses(terminator: Terminator) -> tuple[Name, ...]:
-    return (terminator.predicate,) if isinstance(terminator, Branch) else ()

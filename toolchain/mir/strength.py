@@ -19,8 +19,7 @@ PASS_NAME = "strength"
 
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function with cheap constant products expanded."""
-    taken = {item.dest.name for block in function.blocks for item in block.instructions if item.dest}
-    fresh = FreshNames(taken)
+    fresh = FreshNames(function)
     return function.with_blocks([_block(block, fresh) for block in function.blocks])
 
 
