@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parent
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 WORD = 1 << 32
+TOP = WORD - 1
 MACHINES = (NANO, CLASSIC)
 EDGES = (0, -1, INT_MIN, INT_MAX, 1, -2, 0x55555555, -0x55555556)
 

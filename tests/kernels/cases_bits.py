@@ -10,6 +10,7 @@ from tests.kernels.case import (
     EDGES,
     INT_MAX,
     ONE,
+    TOP,
     WORD,
     LaunchCase,
     array,
@@ -21,8 +22,6 @@ from tests.kernels.case import (
 )
 from toolchain.launch import ArrayArgument, ScalarArgument
 from toolchain.machine_spec import MachineSpec
-
-TOP = WORD - 1
 
 
 def words(name: str, values: object) -> ArrayArgument:

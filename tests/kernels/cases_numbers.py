@@ -11,6 +11,7 @@ from tests.kernels.case import (
     INT_MAX,
     INT_MIN,
     ONE,
+    TOP,
     WORD,
     LaunchCase,
     array,
@@ -23,7 +24,6 @@ from tests.kernels.case import (
 from toolchain.launch import ScalarArgument
 from toolchain.machine_spec import MachineSpec
 
-TOP = WORD - 1
 TOP64 = (1 << 64) - 1
 MIN64 = -(1 << 63)
 Pairs = tuple[tuple[int, int], ...]

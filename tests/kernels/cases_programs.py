@@ -11,7 +11,7 @@ from tests.kernels.case import (
     INT_MAX,
     INT_MIN,
     ONE,
-    WORD,
+    TOP,
     Extents,
     LaunchCase,
     array,
@@ -24,8 +24,6 @@ from tests.kernels.case import (
 )
 from toolchain.launch import ScalarArgument
 from toolchain.machine_spec import MachineSpec
-
-TOP = WORD - 1
 
 
 def signed(value: int) -> int:

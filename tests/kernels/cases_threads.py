@@ -15,6 +15,7 @@ from tests.kernels.case import (
     INT_MAX,
     INT_MIN,
     ONE,
+    TOP,
     WORD,
     LaunchCase,
     array,
@@ -27,7 +28,6 @@ from tests.kernels.case import (
 from toolchain.launch import ScalarArgument
 from toolchain.machine_spec import MachineSpec
 
-TOP = WORD - 1
 UNREACHED = -1
 
 
