@@ -8,7 +8,7 @@ What cannot become cheaper than the best cut so far is left out: a lower bound s
 costs at least.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
@@ -17,7 +17,7 @@ from toolchain.machine_spec import MachineSpec
 from toolchain.mir.ir import TRUE, Predicate, Register
 from toolchain.mir.isa import STORE_TOKENS
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
-from toolchain.mir.schedule_line import Line, line_of, recomputing
+from toolchain.mir.schedule_line import Line, line_of, recomputing, too_many
 from toolchain.mir.schedule_orders import NAMED_ORDERS, orders
 from toolchain.mir.schedule_pack import ROOM, Placement, pack, unit
 
@@ -215,10 +215,40 @@ class CutSearch:
                 whole = self.ancestors(index) & able
                 for trial in ({index},) if whole == {index} else ({index}, whole):
                     cut = self.cut(recomputing(self.dag, line, chosen | trial), best)
-                    if cut is not None:
+                    if cut is not None and self.has_room(cut):
                         best, chosen, improved = cut, chosen | trial, True
                         break
         return best
+
+    def has_room(self, cut: Cut) -> bool:
+        """Whether all that is live between the segments finds a register or predicate.
+
+        A line's `excess` does not know: what is computed again keeps what it is made of alive until then.
+        """
+        if not self.limit_pressure:
+            return True
+        dag = self.dag
+        live: set[Arg] = {*dag.through, *dag.predicates_through, *dag.outputs, *dag.predicate_outputs}
+        read: set[Arg] = {*dag.end_reads}
+        for segment in reversed(cut.segments[1:]):
+            for index in segment.returns:
+                live -= {*self.written(index)}
+            own = [
+                index for index in segment.placement.items if index < len(dag.nodes)
+            ]  # without added copies
+            read |= {arg for index in own for arg in dag.nodes[index].reads}
+            outside = read - {Ref(index) for index in own}
+            live |= {dag.crossing_name(arg.index) if isinstance(arg, Ref) else arg for arg in outside}
+            flags = sum(isinstance(arg, Predicate) and arg != TRUE for arg in live)
+            if too_many(sum(isinstance(arg, Register) for arg in live), flags, self.spec):
+                return False
+            read = set()
+        return True
+
+    def written(self, index: int) -> Iterable[Register | Predicate]:
+        """The names that a node's value has behind its segment."""
+        outputs = self.dag.output_flags if self.dag.nodes[index].is_flag else self.dag.output_registers
+        return outputs.get(index) or [self.dag.crossing_name(index)]
 
     def recomputable(self) -> set[int]:
         """Nodes that give the same value later: no loads, no reads of registers that the block rewrites."""

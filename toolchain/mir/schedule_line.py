@@ -94,5 +94,9 @@ def _excess(
             counts = registers if isinstance(name, Register) else flags
             for cut in where:
                 counts[cut] += 1
-    most = spec.registers - 1
-    return tuple(max(r - most, f - PREDICATES, 0) for r, f in zip(registers, flags, strict=True))
+    return tuple(too_many(r, f, spec) for r, f in zip(registers, flags, strict=True))
+
+
+def too_many(registers: int, predicates: int, spec: MachineSpec) -> int:
+    """How many of so many live registers or predicates find no place."""
+    return max(registers - (spec.registers - 1), predicates - PREDICATES, 0)
