@@ -86,7 +86,7 @@ def test_what_a_program_uses_stays() -> None:
         "s0.x.result",
         "s0.port1.l0",
         "s1.port0.l0",
-        "out.store.k0",
+        "out.store",
         "m0.products",
         "pred.file",
     }

@@ -21,9 +21,12 @@ from toolchain.circuit_ir.ir import (
 )
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.placement_bounds import PlacementBounds, lower_bounds
+from toolchain.circuit_ir.plan import slack
 from toolchain.circuit_ir.verifier import placed_problems
 from toolchain.errors import CompileError
-from toolchain.machine_spec import NANO, MachineSpec
+from toolchain.machine_build import placed_circuit
+from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
 
 IN = Wire("in")
 OUT = Wire("out", high=1 << 20)
@@ -201,6 +204,58 @@ def test_erasures_count_as_units() -> None:
 def test_a_step_is_two_units() -> None:
     placed = good(Circuit("s", (IN,), (logic("l", affine(IN) - 1, OUT, kind=Gate.STEP, units=3),), (OUT,)))
     assert placed.layers[0].units == 6
+
+
+def test_a_head_moves_for_one_that_has_no_other_place() -> None:
+    """The free head takes the only place of layer 0, which the later one needs; it has room in layer 1."""
+    free, tied, mid, last = Wire("free"), Wire("tied"), Wire("mid"), Wire("last")
+    operations = (
+        head("free", IN, free),
+        logic("copy", IN, mid),
+        head("tied", IN, tied, sink=True),
+        logic("both", affine(mid) + tied, last),
+        head("late", mid, Wire("side"), sink=True),
+        logic("end", affine(last) + free + Wire("side"), OUT),
+    )
+    circuit = Circuit("c", (IN,), operations, (OUT,))
+    placed = good(circuit, replace(NANO, heads=1))
+    assert len(placed.layers) == 3
+    assert [len(layer.heads) for layer in placed.layers] == [1, 1, 1]
+
+
+def test_lower_bounds_of_a_chain() -> None:
+    """Three layers; 60 wires are alive beside the next 60 in each, with 60 units."""
+    assert lower_bounds(wide_chain(60, 4)) == PlacementBounds(3, 0, 120, 128, 60)
+
+
+def test_lower_bounds_of_heads_in_a_window() -> None:
+    """Four heads that must all stand in the first two layers."""
+    wires = [Wire(f"h{n}") for n in range(4)]
+    heads = [head(f"head{n}", IN, wire) for n, wire in enumerate(wires)]
+    steps = [logic("copy", IN, Wire("c")), logic("sum", total([Wire("c"), *wires]), OUT)]
+    assert lower_bounds(Circuit("h", (IN,), (*heads, *steps), (OUT,))).heads == 2
+
+
+@pytest.mark.parametrize("spec", [NANO, CLASSIC], ids=lambda spec: spec.name)
+def test_machines_keep_their_lower_bounds(spec: MachineSpec) -> None:
+    """Layers are as few as the longest chain allows; nothing is below what windows force."""
+    placed, bounds = placed_circuit(spec), lower_bounds(placed_circuit(spec).circuit)
+    assert len(placed.layers) == bounds.layers == 18
+    assert placed.heads >= bounds.heads
+    assert placed.hidden >= bounds.hidden
+    assert placed.mlp >= bounds.mlp
+
+
+def test_slack_of_circuits() -> None:
+    """A chain of three copies has none; a copy of its first input that its last link reads has one layer."""
+    side, wires = Wire("side"), [IN, Wire("c0"), Wire("c1")]
+    operations = (
+        logic("side.copy", IN, side),
+        logic("main.copy0", wires[0], wires[1]),
+        logic("main.copy1", wires[1], wires[2]),
+        logic("main.last", affine(wires[2]) + side, OUT),
+    )
+    assert slack(Circuit("c", (IN,), operations, (OUT,))) == {"side": 1, "main": 0}
 
 
 def test_placement_is_the_same_every_time() -> None:

@@ -1,12 +1,14 @@
 """Placement: operations to layers, wires to slots.
 
 Time is counted in half-layers: 2 * n is layer n's heads, 2 * n + 1 its MLP. An operation reads what earlier
-half-layers left. Logic is placed as early as its inputs allow (longest path); heads marked `sink` (program ROM and
-register reads, whose inputs live long) as late as their readers allow; the other heads where there is room. A slot
-is reused once its wire is dead, after an MLP has erased it.
+half-layers left. Logic is placed as late as its readers allow in the fewest layers (longest path); heads marked `sink`
+(program ROM, register reads and results, whose inputs live long) likewise, the other heads as early as there is room.
+Where a head finds none, others move within their windows (an augmenting path of a matching). A slot is reused once
+its wire is dead, after an MLP has erased it.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.circuit_ir.ir import Age, Circuit, Logic, Memory, Op, Wire, op_reads, op_writes
@@ -49,6 +51,34 @@ def place(circuit: Circuit, spec: MachineSpec) -> PlacedCircuit:
     return PlacedCircuit(circuit, layers, slots, ballast, hidden, -(-mlp // HIDDEN_STEP) * HIDDEN_STEP, width)
 
 
+def earliest_times(operations: Sequence[Op], fixed: Mapping[str, int]) -> dict[str, int]:
+    """Half-layer of each operation by the longest path from the inputs; those in `fixed` are where they are."""
+    ready: dict[Wire, int] = defaultdict(lambda: INPUT)
+    times = {}
+    for op in operations:
+        time = max((ready[wire] for wire in op_reads(op)), default=INPUT) + 1
+        if (time % 2 == 1) != isinstance(op, Logic):
+            time += 1
+        times[op.name] = fixed.get(op.name, time)
+        for wire in op_writes(op):
+            ready[wire] = max(ready[wire], times[op.name])
+    return times
+
+
+def latest_times(operations: Sequence[Op], end: int) -> dict[str, int]:
+    """Half-layer of each operation by the longest path to the outputs, all of it before half-layer `end`."""
+    due: dict[Wire, int] = defaultdict(lambda: end)
+    times = {}
+    for op in reversed(operations):
+        time = min((due[wire] for wire in op_writes(op)), default=end) - 1
+        if (time % 2 == 1) != isinstance(op, Logic):
+            time -= 1
+        times[op.name] = time
+        for wire in op_reads(op):
+            due[wire] = min(due[wire], time)
+    return times
+
+
 class _Schedule:
     """Half-layer of each operation, by name."""
 
@@ -56,15 +86,19 @@ class _Schedule:
         self.operations = circuit.operations
         self.spec = spec
         self.readers: dict[Wire, list[Op]] = defaultdict(list)
+        self.writers: dict[Wire, list[Op]] = defaultdict(list)
         for op in circuit.operations:
             for wire in set(op_reads(op)):
                 self.readers[wire].append(op)
-        self.free: dict[int, int] = defaultdict(lambda: spec.heads)
+            for wire in set(op_writes(op)):
+                self.writers[wire].append(op)
+        self.placed: dict[int, list[Memory | Age]] = defaultdict(list)
 
     def run(self) -> dict[str, int]:
-        latest = self._all_latest(self._earliest({}))
+        self.soonest = earliest_times(self.operations, {})
+        latest = latest_times(self.operations, max(self.soonest.values()) + 1)
         times = {op.name: latest[op.name] for op in self.operations if isinstance(op, Logic)}
-        earliest = self._earliest(times)
+        earliest = earliest_times(self.operations, times)
         self.due = latest
         heads = [op for op in self.operations if not isinstance(op, Logic)]
         critical = [op for op in heads if self._latest(op, times) == earliest[op.name]]
@@ -73,37 +107,10 @@ class _Schedule:
         late = [op for op in reversed(heads) if op.name not in times and isinstance(op, Memory) and op.sink]
         for op in late:
             self._search(op, range(self._latest(op, times), earliest[op.name] - 1, -2), times)
-        earliest = self._earliest(times)  # a head may read what a late one brings
+        earliest = earliest_times(self.operations, times)  # a head may read what a late one brings
         for op in heads:
             if op.name not in times:
                 self._search(op, range(earliest[op.name], self._latest(op, times) + 1, 2), times)
-        return times
-
-    def _earliest(self, fixed: dict[str, int]) -> dict[str, int]:
-        """Longest path from the inputs; operations in `fixed` are where they are."""
-        ready: dict[Wire, int] = defaultdict(lambda: INPUT)
-        times = {}
-        for op in self.operations:
-            time = max((ready[wire] for wire in op_reads(op)), default=INPUT) + 1
-            if (time % 2 == 1) != isinstance(op, Logic):
-                time += 1
-            times[op.name] = fixed.get(op.name, time)
-            for wire in op_writes(op):
-                ready[wire] = max(ready[wire], times[op.name])
-        return times
-
-    def _all_latest(self, earliest: dict[str, int]) -> dict[str, int]:
-        """Longest path to the outputs, within the length that the path from the inputs needs."""
-        end = max(earliest.values()) + 1
-        due: dict[Wire, int] = defaultdict(lambda: end)
-        times = {}
-        for op in reversed(self.operations):
-            time = min((due[wire] for wire in op_writes(op)), default=end) - 1
-            if (time % 2 == 1) != isinstance(op, Logic):
-                time -= 1
-            times[op.name] = time
-            for wire in op_reads(op):
-                due[wire] = min(due[wire], time)
         return times
 
     def _latest(self, op: Memory | Age, times: dict[str, int]) -> int:
@@ -112,19 +119,51 @@ class _Schedule:
         last = min(readers, default=2 * self.spec.max_layers) - 1
         return last - last % 2
 
-    def _take(self, op: Op, time: int, times: dict[str, int]) -> None:
-        self.free[time] -= 1
-        times[op.name] = time
+    def _window(self, op: Memory | Age, times: dict[str, int]) -> range:
+        """Half-layers of heads between what a placed head reads and its readers, the others being where they are."""
+        written = [w.name for wire in set(op_reads(op)) for w in self.writers[wire]]
+        first = max((times.get(name, self.soonest[name]) for name in written), default=INPUT) + 1
+        return range(first + first % 2, self._latest(op, times) + 1, 2)
 
-    def _search(self, op: Op, candidates: range, times: dict[str, int]) -> None:
-        for time in candidates:
-            if self.free[time] > 0:
-                self._take(op, time, times)
+    def _search(self, op: Memory | Age, candidates: range, times: dict[str, int]) -> None:
+        """Places a head in the first of `candidates` with room, or makes room by moving others in their windows.
+
+        The moves are an augmenting path of a matching of heads and places, so that a head is refused only where no
+        choice of places for those before it leaves it one.
+        """
+        came: dict[int, tuple[int, Memory | Age] | None] = dict.fromkeys(candidates)
+        queue = list(candidates)
+        while queue:
+            time = queue.pop(0)
+            if len(self.placed[time]) < self.spec.heads:
+                self._move(op, time, came, times)
                 return
+            for other in self.placed[time]:
+                for target in self._window(other, times):
+                    if target not in came:
+                        came[target] = time, other
+                        queue.append(target)
         raise CompileError(
             f"machine '{self.spec.name}' has no head left for {op.name}: {self.spec.heads} a layer",
             limit="heads", hint="give the machine more heads a layer, or fewer lanes",
         )  # fmt: skip
+
+    def _move(
+        self,
+        op: Memory | Age,
+        time: int,
+        came: dict[int, tuple[int, Memory | Age] | None],
+        times: dict[str, int],
+    ) -> None:
+        """Moves the heads on the way to the free place at `time`, and takes the place that opens."""
+        while (step := came[time]) is not None:
+            source, other = step
+            self.placed[source].remove(other)
+            self.placed[time].append(other)
+            times[other.name] = time
+            time = source
+        self.placed[time].append(op)
+        times[op.name] = time
 
 
 @dataclass
@@ -178,8 +217,13 @@ def _hidden_size(intervals: list[_Interval]) -> int:
     for time in sorted(changes):
         alive += changes[time]
         peak = max(peak, alive)
+    return hidden_for(peak)
+
+
+def hidden_for(alive: int) -> int:
+    """Smallest admissible hidden size that holds `alive` wires and the ballast."""
     hidden = HIDDEN_STEP
-    while hidden - len(_ballast(hidden)) < peak:
+    while hidden - len(_ballast(hidden)) < alive:
         hidden += HIDDEN_STEP
     return hidden
 

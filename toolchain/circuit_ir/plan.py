@@ -11,11 +11,13 @@ residual slots of what an operation writes follow `@`.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-from toolchain.circuit_ir.ir import Age, Logic, Memory, Op, Wire, op_reads, op_writes
+from toolchain.circuit_ir.ir import Age, Circuit, Logic, Memory, Op, Wire, op_reads, op_writes
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import Layer, PlacedCircuit
-from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.placement import earliest_times, latest_times, place
+from toolchain.circuit_ir.placement_bounds import lower_bounds
 from toolchain.circuit_ir.prune import prune
 from toolchain.circuit_ir.verifier import INPUT, occupied_slots, place_name
 from toolchain.machine_spec import MachineSpec
@@ -44,7 +46,16 @@ def plan_text(placed: PlacedCircuit) -> str:
     for number, layer in enumerate(placed.layers):
         lines += ["", *_layer_lines(placed, number, layer, held[number])]
     lines += ["", "critical path"]
-    lines += [f"  {place_name(time):16} {name}" for time, name in critical_path(placed)]
+    path = critical_path(placed)
+    lines += [f"  {place_name(time):16} {name}" for time, name in path]
+    lines += ["", "critical path by circuit", *_path_by_circuit(path)]
+    bounds = lower_bounds(circuit)
+    lines += [
+        "",
+        f"at least, by any placement: {bounds.layers} layers, hidden {bounds.hidden}, MLP {bounds.mlp}, "
+        f"{bounds.heads} heads",
+    ]
+    lines += ["", "slack of the circuits, in layers", *_slack_lines(circuit)]
     return "\n".join(lines) + "\n"
 
 
@@ -83,6 +94,41 @@ def critical_path(placed: PlacedCircuit) -> list[tuple[int, str]]:
         path.append((times[op.name], op.name))
         op = before[op.name]
     return path[::-1]
+
+
+def slack(circuit: Circuit) -> dict[str, int]:
+    """Layers by which each circuit (the first part of its operations' names) could come later than it must, at least.
+
+    0: the circuit has a part in a longest chain.
+    """
+    earliest = earliest_times(circuit.operations, {})
+    latest = latest_times(circuit.operations, max(earliest.values(), default=INPUT) + 1)
+    least: dict[str, int] = {}
+    for op in circuit.operations:
+        room = (latest[op.name] - earliest[op.name]) // 2
+        least[_circuit_name(op.name)] = min(room, least.get(_circuit_name(op.name), room))
+    return least
+
+
+def _path_by_circuit(path: Sequence[tuple[int, str]]) -> Iterator[str]:
+    """A line for each run of operations of one circuit: its half-layers, and how many layers it takes up."""
+    for name, group in groupby(path, key=lambda item: _circuit_name(item[1])):
+        steps = list(group)
+        first, last = steps[0][0], steps[-1][0]
+        where = f"layer {first // 2}" if first // 2 == last // 2 else f"layers {first // 2}-{last // 2}"
+        yield f"  {where:16} {name:8} {', '.join(step.removeprefix(name + '.') for _, step in steps)}"
+
+
+def _slack_lines(circuit: Circuit) -> Iterator[str]:
+    by_room: dict[int, list[str]] = {}
+    for name, room in slack(circuit).items():
+        by_room.setdefault(room, []).append(name)
+    for room, names in sorted(by_room.items()):
+        yield f"  {room:<16} {', '.join(names)}"
+
+
+def _circuit_name(operation: str) -> str:
+    return operation.split(".")[0]
 
 
 def _is_count(part: str, index: int) -> bool:

@@ -1,15 +1,13 @@
-"""The last five layers: branches, stores, results into state, the next warp and block, and the token to say.
+"""The last three layers: branches, stores, results into state, the next warp and block, and the token to say.
 
-    1  each lane's branch, new predicates, the store's operands and lanes
-    2  lanes that left (state), live warps; the store's address and which lane is the k-th to store
-    3  the next warp; stores compacted
-    4  program counters (state), the smallest one; what the token says
-    5  the next EXEC's lanes, and the token's bits
+    1  lanes that left (state), the next warp; each lane's branch, new predicates, the store's operands and lanes
+    2  program counters and results (state), the smallest counter; what the token says
+    3  the next EXEC's lanes, and the token's bits
 
-Layers 2 to 5 run in every token, on the state that the last EXEC left.
+All run in every token, on the state that the last EXEC left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from runtime.vocabulary import Kind
@@ -18,12 +16,11 @@ from toolchain.circuit_ir.builder import (
     Form,
     LogicBuilder,
     match,
-    select,
     staircase_bits,
     total,
 )
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine
-from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, lane_ranks, latch
+from toolchain.circuit_ir.machine.context import CONSTANT_ROW, Context, latch
 from toolchain.circuit_ir.machine.front import NIBBLE, Returns, RomRow, gathered, grid_rows
 from toolchain.circuit_ir.machine.registers import NIBBLES, register_port
 from toolchain.circuit_ir.machine.stage import (
@@ -56,15 +53,33 @@ def _even_rows(spec: MachineSpec, least: int) -> int:
 
 @dataclass(frozen=True)
 class Branches:
-    """Layer 1: per lane, does the branch hold; per lane, does it store."""
+    """Layer 1: per lane, does the branch hold; does it store; the ways in which it holds, and in which it fails.
+
+    `holds` and `fails` of a lane are forms of the layer before, one of which is 1 and the others at most 0.
+    """
 
     taken: list[Wire]
     stores: list[Wire]
+    holds: list[list[Affine]]
+    fails: list[list[Affine]]
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Layer 2: what the last EXEC stored, by lane: (low digit, word) of the address before its carry, data digits.
+
+    `lanes`: which lanes store. `shared`: whether into shared memory.
+    """
+
+    addresses: list[tuple[Wire, Wire]]
+    data: list[list[Wire]]
+    lanes: list[Wire]
+    shared: Wire
 
 
 @dataclass(frozen=True)
 class NextWarp:
-    """Layer 3: the next warp's bits (zero if none), the lanes that exist in it, and whether there is one."""
+    """Layer 1: the next warp's bits (zero if none), the lanes that exist in it, and whether there is one."""
 
     bits: list[Wire]
     lanes: list[Wire]
@@ -73,7 +88,7 @@ class NextWarp:
 
 @dataclass(frozen=True)
 class Counters:
-    """Layer 4: each lane's one-hot next block, and which lane has not started (`fresh`: it is at block 0).
+    """Layer 2: each lane's one-hot next block, and which lane has not started (`fresh`: it is at block 0).
 
     below[k]: some lane's block is at most k. after[l]: lanes before l that go to the same serial block as l.
     """
@@ -101,10 +116,10 @@ class BackBuilder:
         branches = self._branches()
         self._return_predicates()
         self._return_values()
-        self._stores(branches)
-        chosen = self._next_warp(*self._live_warps(branches))
+        stores = self._stores(branches)
+        chosen = self._next_warp(branches)
         counters = self._program_counters(branches, chosen)
-        return self._token(chosen, counters)
+        return self._token(stores, chosen, counters)
 
     # --- layer 1
 
@@ -123,7 +138,28 @@ class BackBuilder:
                 logic.relu(here + value - negated, {stores[lane]: 1})
                 logic.relu(here - value + negated, {stores[lane]: 1})
         self.builder.add(logic)
-        return Branches(taken, stores)
+        ways = [self._branch_ways(lane) for lane in self.lanes]
+        return Branches(taken, stores, [holds for holds, _ in ways], [fails for _, fails in ways])
+
+    def _branch_ways(self, lane: int) -> tuple[list[Affine], list[Affine]]:
+        """How a lane's branch holds or fails: by one of the last stage's predicates, or by an earlier one.
+
+        The earlier ones' selection is done before the last stage ends, so that no layer follows it.
+        """
+        code, last = self.row.bits["branch"], STAGES - 1
+        logic = LogicBuilder(f"back.early.l{lane}")
+        held, failed = (self.builder.wire(f"back.early.l{lane}.{name}") for name in ("held", "failed"))
+        holds, fails = [affine(held)], [affine(failed)]
+        for value, source in enumerate(predicate_sources(STAGES)):
+            form = predicate_value(self.results, source, lane)
+            if source.slot and source.stage == last:
+                holds.append(match(code, value) + form)
+                fails.append(match(code, value) + 1 - form)
+            else:
+                logic.relu(match(code, value) + form, {held: 1})
+                logic.relu(match(code, value) + 1 - form, {failed: 1})
+        self.builder.add(logic)
+        return holds, fails
 
     def _return_predicates(self) -> None:
         """The predicate word: new values in active lanes where coded, the old ones elsewhere; one nibble a lane."""
@@ -144,7 +180,7 @@ class BackBuilder:
         self.said = self.builder.wires("out.pred.n", len(self.lanes), high=15)
         self._result_head("out.pred", RETURN_PREDICATES, word, self.said)
 
-    # --- layer 2
+    # --- state, and the next warp
 
     def _result_head(self, name: str, code: int, stored: Sequence[Form], outputs: list[Wire]) -> None:
         """Keeps an EXEC's result; read by the token before the one that says it (its next entry has `code`)."""
@@ -152,7 +188,7 @@ class BackBuilder:
         values = tuple(Value(affine(wire)) for wire in stored)
         reads = tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs))
         self.builder.add(
-            Memory(name, CONSTANT_ROW, (self.context.is_exec,), values, read, reads, unwritten=1)
+            Memory(name, CONSTANT_ROW, (self.context.is_exec,), values, read, reads, sink=True, unwritten=1)
         )
 
     def _return_values(self) -> None:
@@ -161,18 +197,6 @@ class BackBuilder:
         for index, source in enumerate(return_sources()):
             stored = [wire for lane in self.lanes for wire in forwarded(self.results, source, lane)]
             self._result_head(f"out.{source}", index + 1, stored, outputs)
-
-    def _live_warps(self, branches: Branches) -> tuple[list[Wire], list[Wire]]:
-        """[some lane of the warp has not exited] for each warp, and [the lane exists] for each warp and lane."""
-        spec, exists = self.context.spec, self._existing_lanes()
-        exited = [self._exited_warps(lane, branches.taken[lane]) for lane in self.lanes]
-        logic = LogicBuilder("warp.live")
-        live = self.builder.wires("warp.live", spec.warps)
-        for warp in range(spec.warps):
-            left = total(affine(exists[spec.lanes * warp + lane]) - exited[lane][warp] for lane in self.lanes)
-            logic.step(left - 1, {live[warp]: 1})
-        self.builder.add(logic)
-        return live, exists
 
     def _existing_lanes(self) -> list[Wire]:
         """Head: INIT's bits."""
@@ -186,11 +210,15 @@ class BackBuilder:
         )
         return exists
 
-    def _exited_warps(self, lane: int, taken: Wire) -> list[Wire]:
-        """Head: the warps whose `lane` has exited. Row = warp, dimension = warp, so that all rows are read at once."""
+    def _exited_warps(self, lane: int, branches: Branches) -> list[Wire]:
+        """Head: the warps whose `lane` has exited. Row = warp, dimension = warp, so that all rows are read at once.
+
+        A dimension a warp and a way to leave: of one row's, one is 1 at most.
+        """
         context, warps = self.context, self.context.spec.warps
         begins = affine(context.kind[Kind.CTA])
-        jumps = affine(taken) + self.row.line("exit1"), 1 - affine(taken) + self.row.line("exit0")
+        jumps = [way + self.row.line("exit1") for way in branches.holds[lane]]
+        jumps += [way + self.row.line("exit0") for way in branches.fails[lane]]
         values = [Value(jump + match(context.warp, warp) - 1) for jump in jumps for warp in range(warps)]
         enable = 2 * begins + context.is_exec + context.mask[lane] - 1
         exited = self.builder.wires(f"lane.exited.l{lane}.w", warps)
@@ -201,48 +229,53 @@ class BackBuilder:
                 (enable,),
                 tuple(values),
                 Rows(every=_even_rows(self.context.spec, 2 * warps)),
-                tuple((wire, ((w, 1.0), (w + warps, 1.0))) for w, wire in enumerate(exited)),
+                tuple(
+                    (wire, tuple((w + warps * way, 1.0) for way in range(len(jumps))))
+                    for w, wire in enumerate(exited)
+                ),
                 wipe=begins,
                 anchor=begins,
             )
         )
         return exited
 
-    # --- layers 2 and 3: stores
+    # --- stores
 
-    def _stores(self, branches: Branches) -> None:
-        """Address and data of each lane's store, then the k-th storing lane's record in head k."""
-        spec = self.context.spec
+    def _stores(self, branches: Branches) -> Stores:
+        """Head: every lane's address, before its carry is added up, and data; read where a store's word is due."""
         address, data = self._store_operands()
-        ranks = lane_ranks(self.builder, "st.rank", branches.stores)
-        logic = LogicBuilder("st.address")
-        where = [self._store_address(logic, lane, address[lane]) for lane in self.lanes]
-        self.builder.add(logic)
-        logic = LogicBuilder("st.compact")
-        self.stored = self.builder.wires("out.store.n", 2 + NIBBLES, high=15)
-        self.store_valid = self.builder.wire("out.store.valid")
-        self.store_shared = self.builder.wire("out.store.shared")
-        records = []
-        for k in self.lanes:
-            record = self.builder.wires(f"st.k{k}.n", 2 + NIBBLES, high=15)
-            valid = self.builder.wire(f"st.k{k}.valid")
-            for lane in range(k, spec.lanes):
-                logic.relu(ranks[k, lane], {valid: 1})
-                for wire, part in zip(record, (*where[lane], *data[lane]), strict=True):
-                    logic.relu(ranks[k, lane], {wire: 1}, up=part)
-            records.append((*record, valid))
-        self.builder.add(logic)
-        for k, record in enumerate(records):
-            read = Rows(literals=(affine(self.returns.next_rank[k]), affine(self.returns.code[-1])))
-            outputs = *self.stored, self.store_valid, self.store_shared
-            reads = tuple((wire, ((i, 1.0),)) for i, wire in enumerate(outputs))
-            shared = affine(record[-1]) + self.row.line("st.shared") - 1
-            values = tuple(Value(form) for form in (*map(affine, record), shared))
-            self.builder.add(
-                Memory(
-                    f"out.store.k{k}", CONSTANT_ROW, (self.context.is_exec,), values, read, reads, unwritten=1
+        name, address_bits = "out.store", self.context.spec.address_bits
+        offset_low, offset = self.row.offsets["st.offset"]
+        kept = Stores(
+            [
+                (
+                    self.builder.wire(f"{name}.l{lane}.low", high=30),
+                    self.builder.wire(f"{name}.l{lane}.word", high=2 * ((1 << address_bits) - 1)),
                 )
+                for lane in self.lanes
+            ],
+            [self.builder.wires(f"{name}.l{lane}.n", NIBBLES, high=15) for lane in self.lanes],
+            self.builder.wires(f"{name}.lane", len(self.lanes)),
+            self.builder.wire(f"{name}.shared"),
+        )
+        values: list[Affine] = [*map(affine, branches.stores), affine(self.row.line("st.shared"))]
+        outputs = [*kept.lanes, kept.shared]
+        for lane in self.lanes:
+            low, word = address[lane]
+            values += [affine(low) + offset_low, affine(word) + offset, *map(affine, data[lane])]
+            outputs += [*kept.addresses[lane], *kept.data[lane]]
+        self.builder.add(
+            Memory(
+                name,
+                CONSTANT_ROW,
+                (self.context.is_exec,),
+                tuple(map(Value, values)),
+                Rows(literals=(affine(self.returns.code[-1]),)),
+                tuple((wire, ((index, 1.0),)) for index, wire in enumerate(outputs)),
+                unwritten=1,
             )
+        )
+        return kept
 
     def _store_operands(self) -> tuple[list[tuple[Wire, Wire]], list[list[Wire]]]:
         """Layer 1: each lane's (low digit, word) of the address, and the data's digits."""
@@ -270,27 +303,19 @@ class BackBuilder:
             if source != NOTHING
         ]
 
-    def _store_address(self, logic: LogicBuilder, lane: int, address: tuple[Wire, Wire]) -> tuple[Wire, Wire]:
-        """Two digits of (address + offset) mod 2**address_bits."""
-        bits = self.context.spec.address_bits
-        offset_low, offset = self.row.offsets["st.offset"]
-        low, high = self.builder.wires(f"st.l{lane}.row", 2, high=15)
-        first, word = affine(address[0]) + offset_low, affine(address[1]) + offset
-        logic.relu(first, {low: 1})
-        logic.step(first - 16, {low: -16})
-        wrap = 1 << (bits - NIBBLE)
-        for step in range(1, (2 * ((1 << bits) - 1)) // 16 + 1):
-            logic.step(word - 16 * step, {high: 1.0 - wrap if step == wrap else 1.0})
-        return low, high
-
-    # --- layer 3
-
-    def _next_warp(self, live: list[Wire], exists: list[Wire]) -> NextWarp:
+    def _next_warp(self, branches: Branches) -> NextWarp:
         """The first live warp in cyclic order from the current one, or from the one after it at a barrier.
 
-        When a thread block begins, from warp 0.
+        When a thread block begins, from warp 0. With n lanes a warp left, m in all warps before it: [n - 1 - lanes * m
+        >= 0], n at most `lanes`.
         """
         spec, context = self.context.spec, self.context
+        exists = self._existing_lanes()
+        exited = [self._exited_warps(lane, branches) for lane in self.lanes]
+        left = [
+            total(affine(exists[spec.lanes * warp + lane]) - exited[lane][warp] for lane in self.lanes)
+            for warp in range(spec.warps)
+        ]
         chosen = NextWarp(
             self.builder.wires("next.warp", len(context.warp)),
             self.builder.wires("next.exists", spec.lanes),
@@ -306,12 +331,13 @@ class BackBuilder:
         for gate, first in searches:
             for distance in range(spec.warps):
                 warp = (first + distance) % spec.warps
-                passed = total(live[(first + d) % spec.warps] for d in range(distance))
-                picked = gate + live[warp] - passed
+                passed = total(left[(first + d) % spec.warps] for d in range(distance))
+                picked = left[warp] - 1 + spec.lanes * (gate - passed)
                 outputs = {wire: 1.0 for i, wire in enumerate(chosen.bits) if warp >> i & 1}
-                logic.relu(picked, outputs | {chosen.any: 1.0})
+                logic.step(picked, outputs | {chosen.any: 1.0})
                 for lane in self.lanes:
-                    logic.relu(picked + exists[spec.lanes * warp + lane] - 1, {chosen.lanes[lane]: 1})
+                    there = spec.lanes * (affine(exists[spec.lanes * warp + lane]) - 1)
+                    logic.step(picked + there, {chosen.lanes[lane]: 1})
         self.builder.add(logic)
         return chosen
 
@@ -322,7 +348,7 @@ class BackBuilder:
         latch(self.builder, "warp.waits", [self.context.is_exec], [barrier], [waits])
         return waits
 
-    # --- layer 4
+    # --- layer 2
 
     def _program_counters(self, branches: Branches, chosen: NextWarp) -> Counters:
         counters = [self._program_counter(lane, branches.taken[lane], chosen) for lane in self.lanes]
@@ -371,12 +397,12 @@ class BackBuilder:
         )
         return onehot, started, serial
 
-    def _say(self) -> tuple[list[Wire], Wire, list[Wire]]:
-        """Layer 4: the VAL, MEM or SMEM word's digits; `next`: an EXEC or CTA is due instead; is it MEM, is it SMEM."""
+    def _say(self, stores: Stores) -> tuple[list[Wire], Wire, list[Wire]]:
+        """Layer 2: the VAL, MEM or SMEM word's digits; `next`: an EXEC or CTA is due instead; is it MEM, is it SMEM."""
         code, high, logic = self.returns.code, self.returns.next_high, LogicBuilder("out.word")
         word = self.builder.wires("out.word.n", 16 // NIBBLE, high=15)
         due = self.builder.wire("out.next")
-        memory, shared = (self.builder.wire(f"out.{name}") for name in ("memory", "shared"))
+        kinds = [self.builder.wire(f"out.{name}") for name in ("memory", "shared")]
         for lane in self.lanes:
             chosen = affine(self.returns.next_lane[lane])
             for index, wire in enumerate(word):
@@ -384,29 +410,58 @@ class BackBuilder:
                 logic.relu(chosen + high - 1, {wire: 1}, up=self.value[lane][index + len(word)])
         for wire, digit in zip(word, self.said, strict=False):
             logic.relu(digit, {wire: 1})
-        select(logic, code, RETURN_STORE, self.stored[:2], word[:2])
-        for half in range(2):
-            first = 2 + half * len(word)
-            select(logic, code, RETURN_STORE + 1 + half, self.stored[first : first + len(word)], word)
         logic.relu(match(code, 0) + 1, {due: 1})
-        logic.relu(match(code, RETURN_STORE) + 1 - self.store_valid, {due: 1})
-        logic.relu(match(code, RETURN_STORE) + self.store_valid - self.store_shared, {memory: 1})
-        logic.relu(match(code, RETURN_STORE) + self.store_shared, {shared: 1})
+        logic.relu(match(code, RETURN_STORE) + 1, {due: 1})
+        for picked, lane in self._storing(stores):
+            head = picked + match(code, RETURN_STORE)
+            logic.relu(head + 1, {due: -1})
+            logic.relu(head + 1 - stores.shared, {kinds[0]: 1})
+            logic.relu(head + stores.shared, {kinds[1]: 1})
+            self._store_address(logic, head, stores.addresses[lane], word)
+            for half in range(2):
+                digits = stores.data[lane][half * len(word) : (half + 1) * len(word)]
+                body = picked + match(code, RETURN_STORE + 1 + half) + 1
+                for wire, digit in zip(word, digits, strict=True):
+                    logic.relu(body, {wire: 1}, up=digit)
         self.builder.add(logic)
-        return word, due, [memory, shared]
+        return word, due, kinds
 
-    # --- layer 5
+    def _storing(self, stores: Stores) -> Iterator[tuple[Affine, int]]:
+        """(form, lane): 0 where the next entry wants the k-th store and that is the lane's, at most -1 elsewhere.
 
-    def _token(self, chosen: NextWarp, counters: Counters) -> list[Wire]:
+        A form for every set of lanes that may store before it.
+        """
+        for lane in self.lanes:
+            for before in range(1 << lane):
+                here = match(stores.lanes[: lane + 1], before | 1 << lane)
+                yield here + self.returns.next_rank[before.bit_count()] - 1, lane
+
+    def _store_address(
+        self, logic: LogicBuilder, picked: Affine, address: tuple[Wire, Wire], word: list[Wire]
+    ) -> None:
+        """Where `picked` is 0: the address's two digits, modulo 2**address_bits, from sums of low digits and words."""
+        bits = self.context.spec.address_bits
+        low, whole = address
+        shut = 2 << bits
+        logic.relu(picked + 1, {word[0]: 1}, up=affine(low))
+        logic.step(affine(low) - 16 + shut * picked, {word[0]: -16})
+        wrap = 1 << (bits - NIBBLE)
+        for step in range(1, whole.high // 16 + 1):
+            weight = 1.0 - wrap if step == wrap else 1.0
+            logic.step(affine(whole) - 16 * step + shut * picked, {word[1]: weight})
+
+    # --- layer 3
+
+    def _token(self, stores: Stores, chosen: NextWarp, counters: Counters) -> list[Wire]:
         context, spec, below = self.context, self.context.spec, counters.below
-        word, due, stores = self._say()
+        word, due, kinds = self._say(stores)
         following, more = self._following_block()
         logic = LogicBuilder("out.token")
         bits = self.builder.wires("out.bit", 16)
         header = self.builder.wire("out.header")
         self._unpack(logic, word, bits)
-        logic.relu(total([due, *stores]), {header: 1})
-        for stored, place in zip(stores, (MEM_BIT, SMEM_BIT), strict=True):
+        logic.relu(total([due, *kinds]), {header: 1})
+        for stored, place in zip(kinds, (MEM_BIT, SMEM_BIT), strict=True):
             logic.relu(stored, {bits[place]: 1})
         at = [affine(below[0])] + [affine(below[b]) - below[b - 1] for b in range(1, spec.blocks)]
         for i in range(len(context.block)):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder, total
+from toolchain.circuit_ir.builder import CircuitBuilder, Form, LogicBuilder
 from toolchain.circuit_ir.ir import Affine, Wire, affine
 from toolchain.circuit_ir.machine import alu
 from toolchain.circuit_ir.machine.alu import NIBBLES
@@ -62,7 +62,7 @@ class Multiplier:
         self.builder = builder
         self.name = name
         self.cells: dict[tuple[int, int], Wire] = {}
-        self.sums: dict[int, Affine] = {}
+        self.sums: dict[int, Wire] = {}
         self.digits: list[Wire] = []
         self.hexits: list[Wire] = []
         self.adder = alu.Adder([], [], [], [])
@@ -88,23 +88,25 @@ class Multiplier:
                 logic.step(negative, {next(homes): 1}, up=15 - affine(digit))
 
     def split_by_64(self, logic: LogicBuilder) -> None:
-        """Layer 2: v = 64 h + l; sums[c] is the column's value after it, as an affine form."""
-        sums: dict[int, list[Affine]] = defaultdict(list)
-        for (column, index), wire in self.cells.items():
-            low = self.builder.wire(f"{self.name}.l{column}.{index}", high=min(63, wire.high))
-            logic.relu(wire, {low: 1})
-            sums[column].append(affine(low))
-            if wire.high < 64:
-                continue
-            high = self.builder.wire(f"{self.name}.h{column}.{index}", high=wire.high // 64)
+        """Layer 2: sums[c] is the column's value after it: its cells modulo 64, and the 64s of three columns below."""
+        most: dict[int, int] = defaultdict(int)
+        for (column, _), wire in self.cells.items():
+            most[column] += min(63, wire.high)
+            most[column + 3] += wire.high // 64
+        self.sums = {
+            column: self.builder.wire(f"{self.name}.v{column}", high=high)
+            for column, high in sorted(most.items())
+            if column < COLUMNS
+        }
+        for (column, _), wire in self.cells.items():
+            logic.relu(wire, {self.sums[column]: 1})
+            carried = {self.sums[column + 3]: 1.0} if column + 3 in self.sums else {}
             for k in range(1, wire.high // 64 + 1):
-                logic.step(affine(wire) - 64 * k, {high: 1, low: -64})
-            sums[column + 3].append(affine(high))
-        self.sums = {column: total(forms) for column, forms in sums.items() if column < COLUMNS}
+                logic.step(affine(wire) - 64 * k, carried | {self.sums[column]: -64})
 
     def split_by_32(self, logic: LogicBuilder) -> None:
         """Layer 3: d = 32 h + l, and 2 h more two columns up."""
-        forms = [self.sums.get(column, Affine()) for column in range(COLUMNS)]
+        forms = [affine(self.sums.get(column, 0)) for column in range(COLUMNS)]
         self.digits = self._split(logic, "d", forms, 32, carry_to=2, carry_weight=2)
 
     def split_by_16(self, logic: LogicBuilder) -> None:
