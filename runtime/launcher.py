@@ -9,13 +9,14 @@ The host encodes, feeds, and reads the result out of the recurrent state. It com
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from runtime.loader import load_tokens
 from runtime.transformers_engine import TransformersEngine
 from runtime.vocabulary import Token, Vocabulary
+from toolchain.circuit_ir.specialise import program_digest, specialised_name
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
 from toolchain.machine_spec import MachineSpec
@@ -31,14 +32,43 @@ NO_FAULT = "a launch without a fault"
 
 @dataclass(frozen=True)
 class Program:
-    """A ROM image, the machine it is for, and a launch of it."""
+    """A ROM image, the machine it is for, and a launch of it; `baked`: the kernel's own machine, if that runs it."""
 
     rom: RomImage
     spec: MachineSpec
     launch: Launch
+    baked: MachineSpec | None = None
 
     def load(self) -> tuple[Token, ...]:
-        return load_tokens(self.rom, self.spec, self.launch)
+        return load_tokens(self.rom, self.spec, self.launch, baked=self.baked is not None)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the machine that runs it."""
+        return Vocabulary(self.baked or self.spec)
+
+    def on(self, machine: MachineSpec, checkpoint: Path) -> "Program":
+        """The program for a checkpoint's machine. Raises CompileError where that is another one, or a kernel's own
+        with another program."""
+        if not machine.program and machine == self.spec:
+            return replace(self, baked=None)
+        if machine.program == program_digest(self.rom, self.spec) and machine.name == self.machine_name:
+            return replace(self, baked=machine)
+        if machine.program:
+            raise CompileError(
+                f"the checkpoint '{checkpoint}' is specialised: machine '{machine.name}', program {machine.program}; "
+                f"this is '{self.machine_name}', program {program_digest(self.rom, self.spec)}",
+                hint="compile this kernel with --specialise for it, or leave out --checkpoint",
+            )
+        raise CompileError(
+            f"the checkpoint '{checkpoint}' is machine '{machine.name}', not '{self.spec.name}'",
+            hint="choose another --checkpoint, or --machine",
+        )
+
+    @property
+    def machine_name(self) -> str:
+        """The kernel's own machine by name."""
+        return specialised_name(self.rom, self.spec)
 
     def interpret(self) -> MachineResult:
         """The launch as it must be."""
@@ -83,8 +113,8 @@ class ModelEngine:
         self.model = TransformersEngine(checkpoint)
 
     def run(self, program: Program, on_token: OnToken) -> EngineResult:
-        vocabulary = Vocabulary(program.spec)
-        self.check_machine(program.spec)
+        program = program.on(self.model.spec, self.checkpoint)
+        vocabulary = program.vocabulary
         load = [vocabulary.id(token) for token in program.load()]
         written = self.model.decode(load, TOKEN_LIMIT, lambda number: on_token(vocabulary.token(number)))
         tokens = tuple(vocabulary.token(number) for number in written)
@@ -96,8 +126,8 @@ class ModelEngine:
 
     def prefill_check(self, program: Program, expected: MachineResult) -> "Difference | None":
         """Checks a whole proposed trace in one pass; names the first token the model would not write."""
-        vocabulary = Vocabulary(program.spec)
-        self.check_machine(program.spec)
+        program = program.on(self.model.spec, self.checkpoint)
+        vocabulary = program.vocabulary
         load = [vocabulary.id(token) for token in program.load()]
         index = self.model.prefill_check(load, [vocabulary.id(token) for token in expected.tokens])
         if index is None:
@@ -106,18 +136,11 @@ class ModelEngine:
 
     def wrong_tokens(self, program: Program, expected: MachineResult) -> int:
         """How many tokens of a trace the model would not write, each after the right ones before it."""
-        vocabulary = Vocabulary(program.spec)
+        program = program.on(self.model.spec, self.checkpoint)
+        vocabulary = program.vocabulary
         wanted = [vocabulary.id(token) for token in expected.tokens]
         said = self.model.said([vocabulary.id(token) for token in program.load()], wanted)
         return sum(a != b for a, b in zip(said, wanted, strict=True))
-
-    def check_machine(self, spec: MachineSpec) -> None:
-        """Refuses a checkpoint of another machine."""
-        if self.model.spec != spec:
-            raise CompileError(
-                f"the checkpoint '{self.checkpoint}' is machine '{self.model.spec.name}', not '{spec.name}'",
-                hint="choose another --checkpoint, or --machine",
-            )
 
 
 def open_engine(name: str, checkpoint: Path | None) -> Engine:

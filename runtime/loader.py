@@ -2,6 +2,7 @@
 
     load       = INIT warps grids program memory CTA(0)
     program    = for each block: PROG rows, then LIVE rows for each possible number of active lanes
+               | CONST records, where the program is in the weights
 
 All zero ROM rows, empty return sequences and zero memory words are left out: recurrent state starts as zero.
 """
@@ -13,6 +14,7 @@ from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch
 from toolchain.machine_spec import CHUNK_BITS, MachineSpec
 from toolchain.mir.encoding import Symbols, block_rows, return_sequence
+from toolchain.mir.link_constants import link_constants
 from toolchain.mir.rom import Parameter, RomImage, Variable
 
 AXES = ("x", "y", "z")
@@ -22,12 +24,20 @@ VALUE_BITS = 16
 WORD_BYTES = 4
 
 
-def load_tokens(rom: RomImage, spec: MachineSpec, launch: Launch) -> tuple[Token, ...]:
-    """All tokens the host writes, INIT to CTA(0). Raises CompileError on a launch the machine cannot hold."""
+def load_tokens(
+    rom: RomImage, spec: MachineSpec, launch: Launch, *, baked: bool = False
+) -> tuple[Token, ...]:
+    """All tokens the host writes, INIT to CTA(0), to the machine over `spec` or, if `baked`, to the kernel's own.
+
+    Raises CompileError on a launch the machine cannot hold.
+    """
     symbols = link_symbols(rom, spec, launch)
     tokens = [*_init(spec, launch), *_warps(spec, launch), *_grids(spec, launch)]
-    for index in range(len(rom.blocks)):
-        tokens += _program(rom, spec, launch, symbols, index)
+    if baked:
+        tokens += _constants(rom, symbols)
+    else:
+        for index in range(len(rom.blocks)):
+            tokens += _program(rom, spec, launch, symbols, index)
     tokens += _memory(initial_memory(rom.variables, launch))
     return (*tokens, Token(Kind.CTA, 0))
 
@@ -260,6 +270,14 @@ def _program(
             yield Token(Kind.LIVE, index, active)
         yield from map(val, entries)
         yield from [val(0)] * (-len(entries) % (CHUNK_BITS // VALUE_BITS))
+
+
+def _constants(rom: RomImage, symbols: Symbols) -> Iterator[Token]:
+    for number, value in enumerate(link_constants(rom)):
+        word = value.resolve(symbols)
+        if word:
+            yield Token(Kind.CONST, number)
+            yield from _payload(word, 2)
 
 
 def _memory(words: tuple[int, ...]) -> Iterator[Token]:

@@ -10,8 +10,9 @@
     WARP(w) x4         thread indices of warp w's lanes
     GRID(c) lo hi      block indices of thread block c, and which one comes next
     INIT lo hi         lanes that exist in each warp
+    CONST(i) lo hi     link-time constant i of a program that is in the weights; such a machine has no PROG and LIVE
 
-PROG, LIVE, WARP, GRID and INIT are written by the host at load time only; payloads are VAL tokens.
+PROG, LIVE, WARP, GRID, INIT and CONST are written by the host at load time only; payloads are VAL tokens.
 """
 
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ class Kind(StrEnum):
     WARP = "WARP"
     GRID = "GRID"
     INIT = "INIT"
+    CONST = "CONST"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Vocabulary:
     def ranges(self) -> dict[Kind, tuple[int, int]]:
         """First id and count of each kind."""
         return _ranges(self.spec)
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds that have tokens."""
+        return tuple(kind for kind, (_, count) in self.ranges().items() if count)
 
     @property
     def size(self) -> int:
@@ -149,11 +155,12 @@ def _ranges(spec: MachineSpec) -> dict[Kind, tuple[int, int]]:
         Kind.CTA: spec.thread_blocks,
         Kind.MEM: 1 << spec.address_bits,
         Kind.SMEM: 1 << spec.address_bits,
-        Kind.PROG: spec.blocks * (STAGES + 1),
-        Kind.LIVE: spec.blocks * spec.lanes,
+        Kind.PROG: 0 if spec.program else spec.blocks * (STAGES + 1),
+        Kind.LIVE: 0 if spec.program else spec.blocks * spec.lanes,
         Kind.WARP: spec.warps,
         Kind.GRID: spec.thread_blocks,
         Kind.INIT: 1,
+        Kind.CONST: spec.constants,
     }
     ranges, first = {}, 0
     for kind, count in counts.items():

@@ -11,7 +11,7 @@ from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.plan import PLAN_HEADER, plan_text
 from toolchain.errors import CompileError
 from toolchain.forms import FORMS, form_of, read_form, read_text
-from toolchain.weights_backend.checkpoint import PROOF_FILE
+from toolchain.weights_backend.checkpoint import PROOF_FILE, SPEC_FILE
 
 ORDER = [*(form.suffix for form in FORMS.values() if form.suffix), ".trace"]
 """Suffixes, or whole names, of artifacts that are text, in the order a program goes through them."""
@@ -52,8 +52,9 @@ def describe_file(path: Path) -> str:
 
 
 def describe_checkpoint(folder: Path) -> dict[str, str]:
-    """A checkpoint's configuration, its proof of exactness, and each tensor's type, shape and digest."""
-    config = json.dumps(_read_json(folder / "config.json"), indent=2, sort_keys=True) + "\n"
+    """A checkpoint's configuration, its machine, its proof of exactness, and each tensor's type, shape and digest."""
+    described = [name for name in ("config.json", SPEC_FILE) if (folder / name).exists()]
+    configs = {name: describe_file(folder / name) for name in described}
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CompileError(
@@ -61,7 +62,7 @@ def describe_checkpoint(folder: Path) -> dict[str, str]:
         )
     proof = folder / PROOF_FILE
     proofs = {PROOF_FILE: proof.read_text()} if proof.exists() else {}
-    return {"config.json": config} | proofs | {path.name: _tensors(path) for path in files}
+    return configs | proofs | {path.name: _tensors(path) for path in files}
 
 
 def _read_json(path: Path) -> Any:

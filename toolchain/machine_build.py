@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import forms
@@ -16,11 +17,14 @@ from toolchain.circuit_ir.ir import Circuit
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.specialise import specialise
 from toolchain.circuit_ir.text import print_circuit, print_placed
+from toolchain.circuit_ir.tokens import embedding
 from toolchain.errors import CompileError
 from toolchain.forms import Form, read_form
 from toolchain.machine_spec import MachineSpec
-from toolchain.weights_backend.checkpoint import Progress, build_checkpoint, placed_machine
+from toolchain.mir.rom import RomImage
+from toolchain.weights_backend.checkpoint import Embed, Progress, build_checkpoint, placed_machine
 from toolchain.weights_backend.numerics import Dtype
 
 DTYPES = tuple(dtype.value for dtype in Dtype)
@@ -28,6 +32,15 @@ STALE_SECONDS = 86400
 PACKAGE = Path(__file__).parent
 SOURCES = ("circuit_ir", "weights_backend", "mir/encoding.py", "mir/isa.py", "machine_spec.py")
 """Everything of this package that decides what a checkpoint holds; `runtime/vocabulary.py` does too."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a checkpoint is made of: a placed machine, and what a token's embedding sets in it."""
+
+    spec: MachineSpec
+    placed: PlacedCircuit
+    embed: Embed = embedding
 
 
 def quiet(stage: str, done: int, count: int) -> None:
@@ -42,6 +55,12 @@ def logical_circuit(spec: MachineSpec) -> Circuit:
 def placed_circuit(spec: MachineSpec) -> PlacedCircuit:
     """The same with a layer, a slot and a head for everything."""
     return placed_machine(spec)
+
+
+def specialised_model(rom: RomImage, spec: MachineSpec) -> Model:
+    """A kernel's own machine, with the program in its weights."""
+    special = specialise(rom, spec)
+    return Model(special.spec, place(special.circuit, special.spec), special.embedding)
 
 
 def placed_evaluator(spec: MachineSpec) -> Evaluator:
@@ -70,12 +89,12 @@ def write_circuits(placed: PlacedCircuit, spec: MachineSpec, folder: Path) -> No
     (folder / f"{spec.name}.placed").write_text(print_placed(placed))
 
 
-def build_beside(
-    spec: MachineSpec, placed: PlacedCircuit, dtype: str, folder: Path, progress: Progress = quiet
-) -> None:
+def build_beside(model: Model, dtype: str, folder: Path, progress: Progress = quiet) -> None:
     """Writes the checkpoint's files into a folder that already holds text forms."""
     inner = folder / "checkpoint"
-    build_checkpoint(spec, Dtype(dtype), inner, progress=progress, placed=placed)
+    build_checkpoint(
+        model.spec, Dtype(dtype), inner, progress=progress, placed=model.placed, embed=model.embed
+    )
     for path in inner.iterdir():
         path.rename(folder / path.name)
     inner.rmdir()

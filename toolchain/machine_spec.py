@@ -19,6 +19,12 @@ CHUNK_BITS = 64
 """Bits of a state row written by one program write: four tokens of 16 bits, the convolution's reach."""
 
 
+_DESCRIPTIVE = ("name", "program")
+"""Fields of a spec that are no extents."""
+_COMPILED = ("program", "constants")
+"""Fields that a machine file cannot set."""
+
+
 @dataclass(frozen=True)
 class MachineSpec:
     """One machine. Extents are counts; memory in 32-bit words; `head_rows` and `head_values` are a head's shape."""
@@ -40,11 +46,15 @@ class MachineSpec:
     max_layers: int = 24
     max_hidden: int = 2048
     max_mlp: int = 6144
+    program: str = ""
+    """Digest of the program that is in the weights; empty on a machine whose program is state."""
+    constants: int = 0
+    """Link-time constants that such a program takes as CONST records."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "name" and value < 1:
+            if field.name not in (*_DESCRIPTIVE, "constants") and value < 1:
                 raise CompileError(f"machine '{self.name}': {field.name} is {value}; it must be positive")
         for name in ("lanes", "warps", "registers", "blocks", "thread_blocks", "head_rows", "head_values"):
             value = getattr(self, name)
@@ -56,6 +66,7 @@ class MachineSpec:
             "memory_words + 2": self.memory_words + 2,
             "shared_words + 2": self.shared_words + 2,
             "thread_blocks + 1": self.thread_blocks + 1,
+            "constants + 1": self.constants + 1,
         }
         for what, count in rows.items():
             if count > self.head_rows:
@@ -132,7 +143,7 @@ def load_spec(name_or_file: str) -> MachineSpec:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise CompileError(f"cannot read the machine file '{path}': {error}") from error
     base = PRESETS.get(str(table.pop("base", "classic")))
-    known = {field.name for field in fields(MachineSpec)}
+    known = {field.name for field in fields(MachineSpec)} - set(_COMPILED)
     unknown = sorted(set(table) - known)
     if base is None or unknown:
         raise CompileError(

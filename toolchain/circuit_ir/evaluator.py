@@ -100,7 +100,7 @@ class _MemoryStep:
         self.taps = np.array([value.tap for value in op.values])
         self.history: deque[np.ndarray] = deque([np.zeros(len(op.values))] * REACH, maxlen=REACH + 1)
         self.state: dict[int, np.ndarray] = {}
-        self.cells = np.array([index[wire] for wire, _ in op.outputs])
+        self.cells = np.array([index[wire] for wire, _ in op.outputs], dtype=np.int64)
         self.outputs = np.zeros((len(op.outputs), len(op.values)))
         for row, (_, terms) in enumerate(op.outputs):
             for dimension, weight in terms:

@@ -197,7 +197,12 @@ def _erase_time(end: int) -> int:
 
 
 def _ballast(hidden: int) -> list[int]:
-    """`hidden` as a sum of powers of four, largest first: one ballast dimension each."""
+    """`hidden` as a sum of powers of four, largest first: one ballast dimension each, and at least two.
+
+    A constant with more digits than a weight has takes two of them.
+    """
+    if hidden & (hidden - 1) == 0 and hidden.bit_length() % 2:
+        return [hidden // 4] * 4
     shares, power = [], 4 ** ((hidden.bit_length() + 1) // 2)
     while hidden:
         while power > hidden:

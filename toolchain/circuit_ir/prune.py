@@ -14,10 +14,11 @@ import numpy as np
 from toolchain.circuit_ir.ir import Affine, Circuit, Wire, op_writes
 from toolchain.circuit_ir.machine.front import CODE_BITS, NIBBLE
 from toolchain.circuit_ir.simplify import simplify
-from toolchain.machine_spec import STAGES, WORD_BITS, MachineSpec
+from toolchain.machine_spec import WORD_BITS, MachineSpec
 from toolchain.mir.encoding import Serial, return_sequence, stage_fields, terminator_fields
 from toolchain.mir.isa import Layout, stage_layout, terminator_layout
-from toolchain.mir.rom import Block, LinkValue, RomImage
+from toolchain.mir.link_constants import symbolic_fields
+from toolchain.mir.rom import Block, RomImage
 
 
 def prune(circuit: Circuit, rom: RomImage, spec: MachineSpec) -> Circuit:
@@ -37,9 +38,10 @@ class _Reachable:
     """`values[wire]`: the wire in each state of the program (none, or in a block); `codes` for the next entry's."""
 
     def __init__(self, circuit: Circuit, rom: RomImage, spec: MachineSpec) -> None:
-        wires = {wire.name: wire for op in circuit.operations for wire in op_writes(op)}
-        self._rom = _by_wire(wires, [{}, *(_rom_values(spec, block, rom.serial) for block in rom.blocks)])
-        for name in {name for block in rom.blocks for name in _symbolic(block)}:
+        written = (wire for op in circuit.operations for wire in op_writes(op))
+        wires = {wire.name: wire for wire in (*circuit.inputs, *written)}
+        self._rom = _by_wire(wires, [{}, *(rom_values(spec, block, rom.serial) for block in rom.blocks)])
+        for name in symbolic_fields(rom):
             for wire in [wire for wire in self._rom if wire.name.startswith(f"{name}.")]:
                 del self._rom[wire]
         codes = [
@@ -87,7 +89,7 @@ def _rows(spec: MachineSpec, block: Block, serial: Serial) -> Iterator[tuple[Lay
     yield terminator_layout(spec), terminator_fields(spec, block.terminator, _AnySymbol(), serial)
 
 
-def _rom_values(spec: MachineSpec, block: Block, serial: Serial) -> dict[str, int]:
+def rom_values(spec: MachineSpec, block: Block, serial: Serial) -> dict[str, int]:
     """Value of every ROM wire in a block, by name, as front.read_rom names and scales them."""
     values: dict[str, int] = {}
     for row, (layout, fields) in enumerate(_rows(spec, block, serial)):
@@ -100,18 +102,6 @@ def _rom_values(spec: MachineSpec, block: Block, serial: Serial) -> dict[str, in
             else:
                 values |= {f"{label}.b{i}": value >> i & 1 for i in range(width)}
     return values
-
-
-def _symbolic(block: Block) -> Iterator[str]:
-    """ROM fields whose value is only known when the program is linked, as `rom{row}.{field}`."""
-    named: list[tuple[str, LinkValue]] = []
-    for row, stage in enumerate(block.stages):
-        named += [(f"rom{row}.imm{i}", value) for i, value in enumerate(stage.immediates)]
-        slots = ("x", stage.x), ("y", stage.y)
-        named += [(f"rom{row}.{slot}.offset", op.offset) for slot, op in slots if op is not None]
-    if block.terminator.store is not None:
-        named.append((f"rom{STAGES}.st.offset", block.terminator.store.offset))
-    yield from (name for name, value in named if value.terms)
 
 
 def _codes(spec: MachineSpec, rom: RomImage) -> list[int]:

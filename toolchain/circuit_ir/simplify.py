@@ -35,7 +35,7 @@ def simplify(circuit: Circuit, zeros: Set[Wire] = frozenset(), most: Bound = upp
 
 
 def live_operations(operations: Sequence[Op], outputs: Iterable[Wire]) -> list[Op]:
-    """Operations somebody reads, without the outputs nobody reads."""
+    """Operations somebody reads, without the outputs nobody reads. A memory that has none at all is the host's."""
     needed, kept = set(outputs), list[Op]()
     for op in reversed(operations):
         live = _without_unread(op, needed)
@@ -55,7 +55,7 @@ def _without_unread(op: Op, needed: set[Wire]) -> Op | None:
         return replace(op, units=tuple(units)) if units else None
     if isinstance(op, Memory):
         outputs = tuple((wire, terms) for wire, terms in op.outputs if wire in needed)
-        return replace(op, outputs=outputs) if outputs else None
+        return replace(op, outputs=outputs) if outputs or not op.outputs else None
     return op if op.output in needed else None
 
 
@@ -112,7 +112,7 @@ class _Folding:
             if wire not in self._zeros
         ]
         outputs = tuple((wire, terms) for wire, terms in outputs if terms)
-        if not outputs:
+        if not outputs and op.outputs:
             return None
         wipe = None if op.wipe is None else self._form(op.wipe)
         if wipe is not None and self._most(wipe) <= 0:

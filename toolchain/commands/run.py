@@ -9,6 +9,7 @@ from runtime.arguments import parse_launch
 from runtime.launcher import Difference, Engine, Program, RunReport, open_engine, run_program
 from runtime.levels import check_accesses, check_program
 from runtime.trace import Narrator, print_trace
+from runtime.transformers_engine import checkpoint_spec
 from runtime.vocabulary import Token
 from toolchain import machine_build
 from toolchain.commands.options import CHECKPOINT, DTYPE, JSON, KERNEL, LAUNCH
@@ -66,10 +67,12 @@ def command(
         context.exit(1 if found.errors else 0)
     compilation = compile_program(kernel, options, source_form=source_form)
     program = Program(compilation.rom, spec, launch)
+    if checkpoint is not None and engine != "interp":
+        program = program.on(checkpoint_spec(checkpoint)[0], checkpoint)
     load = len(program.load())
     talk = not (quiet or as_json)
     if talk:
-        print_sizes(compilation, spec, engine)
+        print_sizes(compilation, None if program.baked else spec, engine)
         click.echo(f"load     {load} tokens\n")
     fault = check_accesses(compilation, program) if check else None
     if fault is not None:
@@ -89,11 +92,11 @@ def command(
         context.exit(1)
 
 
-def print_sizes(compilation: Compilation, spec: MachineSpec, engine: str) -> None:
-    """Each stage and its size; the machine's own where a model runs it."""
+def print_sizes(compilation: Compilation, spec: MachineSpec | None, engine: str) -> None:
+    """Each stage and its size; the general machine's own where a model of it runs."""
     for name, size in compilation.sizes():
         click.echo(f"{name:8} {size}")
-    if engine != "interp":
+    if engine != "interp" and spec is not None:
         click.echo(f"circuit  {machine_build.placed_size(spec)}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from runtime.vocabulary import END, Vocabulary
+from runtime.vocabulary import END, Token, Vocabulary
 from toolchain.circuit_ir.bounds import promises, prove
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
@@ -34,6 +34,8 @@ ATTENTION_HEAD = 16
 """Head size of the closing full-attention layer, whose weights are zero: the cache wants one."""
 
 Progress = Callable[[str, int, int], None]
+Embed = Callable[[Vocabulary, Token], dict[str, int]]
+"""Names and values of the input wires that are not zero for a token (circuit_ir/tokens.py)."""
 
 
 def _quiet(stage: str, done: int, count: int) -> None:
@@ -95,14 +97,14 @@ def model_config(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict
     }
 
 
-def _embedding(stream: Stream, vocabulary: Vocabulary, placed: PlacedCircuit) -> np.ndarray:
+def _embedding(stream: Stream, vocabulary: Vocabulary, placed: PlacedCircuit, embed: Embed) -> np.ndarray:
     """Each token's row: its input wires and the ballast."""
     slots = {wire.name: stream.slots.get(wire) for wire in placed.circuit.inputs}
     table = np.zeros((vocabulary.size, stream.hidden), dtype=np.float32)
     for slot, size in stream.ballast:
         table[:, slot] = size
     for row, token in enumerate(vocabulary.all_tokens()):
-        for name, value in embedding(vocabulary, token).items():
+        for name, value in embed(vocabulary, token).items():
             slot = slots[name]
             if slot is not None:
                 table[row, slot] = value
@@ -143,10 +145,12 @@ def _closing_layer(hidden: int, mlp: int) -> Tensors:
     return {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
 
 
-def shards(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> Iterator[Tensors]:
+def shards(
+    spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype, embed: Embed = embedding
+) -> Iterator[Tensors]:
     """The checkpoint's tensors, a shard at a time: embedding, each layer, the closing layer, output."""
     stream, vocabulary = Stream.of(placed, dtype), Vocabulary(spec)
-    yield {"model.embed_tokens.weight": _embedding(stream, vocabulary, placed)}
+    yield {"model.embed_tokens.weight": _embedding(stream, vocabulary, placed, embed)}
     for number, layer in enumerate(placed.layers):
         tensors = layer_tensors(spec, stream, placed, layer)
         yield {f"model.layers.{number}.{name}": tensor for name, tensor in tensors.items()}
@@ -179,12 +183,12 @@ def _write_shard(path: Path, tensors: Tensors, dtype: Dtype) -> int:
 
 
 def _write_weights(
-    spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype, folder: Path, progress: Progress
+    spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype, embed: Embed, folder: Path, progress: Progress
 ) -> None:
     count = len(placed.layers) + 3
     index: dict[str, str] = {}
     size = 0
-    for number, tensors in enumerate(shards(spec, placed, dtype)):
+    for number, tensors in enumerate(shards(spec, placed, dtype, embed)):
         name = f"model-{number + 1:05d}-of-{count:05d}.safetensors"
         size += _write_shard(folder / name, tensors, dtype)
         index |= dict.fromkeys(tensors, name)
@@ -222,10 +226,12 @@ def build_checkpoint(
     directory: Path,
     *,
     placed: PlacedCircuit | None = None,
+    embed: Embed = embedding,
     progress: Progress = _quiet,
     force: bool = False,
 ) -> PlacedCircuit:
-    """Writes the machine's checkpoint to `directory`, whole or not at all; `placed` if not the spec's own.
+    """Writes the machine's checkpoint to `directory`, whole or not at all; `placed` if not the spec's own,
+    and then `embed` if its inputs are not.
 
     Raises CompileError where the folder exists and is not empty (unless `force`), or cannot be written.
     """
@@ -247,7 +253,7 @@ def build_checkpoint(
         _write_json(temporary / SPEC_FILE, _description(spec, placed, dtype))
         (temporary / PROOF_FILE).write_text("\n".join([*proof.lines(), "", *promises(placed)]) + "\n")
         _write_tokenizer(spec, temporary)
-        _write_weights(spec, placed, dtype, temporary, progress)
+        _write_weights(spec, placed, dtype, embed, temporary, progress)
         if directory.exists():
             shutil.rmtree(directory)
         os.replace(temporary, directory)

@@ -8,12 +8,13 @@ from toolchain.circuit_ir.ir import Circuit, Wire, affine
 from toolchain.circuit_ir.machine.back import BackBuilder
 from toolchain.circuit_ir.machine.context import Context, build_context
 from toolchain.circuit_ir.machine.front import (
+    ProgramSource,
     Returns,
     RomRow,
     Special,
+    StateProgram,
     build_returns,
     build_specials,
-    read_rom,
 )
 from toolchain.circuit_ir.machine.multiplier import Multiplier
 from toolchain.circuit_ir.machine.registers import NIBBLES, predicate_file, register_port
@@ -103,12 +104,17 @@ def token_inputs(context: Context) -> list[Wire]:
 @cache
 def build_machine(spec: MachineSpec) -> Circuit:
     """The machine over `spec`. Inputs: the token's bits and kind. Outputs: the next token's 16 bits, header bit."""
+    return assemble(spec, StateProgram())
+
+
+def assemble(spec: MachineSpec, program: ProgramSource) -> Circuit:
+    """The machine over `spec` with its program from `program`, whose inputs follow the token's own."""
     builder = CircuitBuilder(spec.name)
     context = build_context(builder, spec)
-    returns = build_returns(builder, context)
+    returns = build_returns(builder, context, program.return_bits(builder, context))
     special = build_specials(builder, context)
     results = Results(file=predicate_file(builder, context, returns))
-    rows = [read_rom(builder, context, row) for row in range(STAGES + 1)]
+    rows = [program.row(builder, context, row) for row in range(STAGES + 1)]
     for stage in range(STAGES):
         row = rows[stage]
         if stage < MUL_STAGES:
@@ -117,4 +123,4 @@ def build_machine(spec: MachineSpec) -> Circuit:
         ports = stage_ports(builder, context, returns, row, stage)
         StageBuilder(builder, context, StageInputs(stage, row, ports, special, results)).run()
     outputs = BackBuilder(builder, context, returns, rows[STAGES], results).run()
-    return builder.circuit(token_inputs(context), outputs)
+    return builder.circuit([*token_inputs(context), *program.inputs], outputs)

@@ -110,7 +110,7 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
     """Layer 1. Heads: three latches and two age counters."""
     vocabulary = Vocabulary(spec)
     raw = builder.wires("raw", TOKEN_BITS)
-    kind = {k: builder.wire(f"is.{k.lower()}") for k in Kind}
+    kind = {k: builder.wire(f"is.{k.lower()}") for k in vocabulary.kinds()}
     warp_at, mask_at = vocabulary.block_bits, vocabulary.block_bits + vocabulary.warp_bits
     block = builder.wires("ctx.block", warp_at)
     warp = builder.wires("ctx.warp", vocabulary.warp_bits)
@@ -119,7 +119,7 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
     latch(builder, "ctx.exec", [affine(kind[Kind.EXEC])], fields, [*block, *warp, *mask])
 
     header = negate(kind[Kind.VAL])
-    kinds = [k for k in Kind if k not in (Kind.VAL, Kind.CTA)]
+    kinds = [k for k in kind if k not in (Kind.VAL, Kind.CTA)]
     record = {k: builder.wire(f"rec.{k.lower()}") for k in kinds}
     record_bits = builder.wires("rec.bit", max(vocabulary.block_bits + 3, spec.address_bits))
     values = [affine(kind[k]) for k in kinds] + [affine(bit) for bit in raw[: len(record_bits)]]

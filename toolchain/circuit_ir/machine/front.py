@@ -1,7 +1,8 @@
 """Layers 2 and 3: the return table (what this token is, what the next one says), program ROM, special registers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from runtime.vocabulary import Kind
 from toolchain.circuit_ir.builder import CircuitBuilder, LogicBuilder, weighted
@@ -52,7 +53,7 @@ def nibbles(first: int, bits: int) -> list[tuple[tuple[int, float], ...]]:
     ]
 
 
-def _return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
+def return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
     """All entry bits of (block, active lanes): one head a chunk of four entries, row = block and count."""
     spec, per_chunk = context.spec, CHUNK_BITS // RETURN_ENTRY_BITS
     bits = builder.wires("ret.bit", spec.max_returns * RETURN_ENTRY_BITS)
@@ -74,13 +75,12 @@ def _return_table(builder: CircuitBuilder, context: Context) -> list[Wire]:
     return bits
 
 
-def build_returns(builder: CircuitBuilder, context: Context) -> Returns:
-    """Layer 2: the table row, and by age alone the current entry and the next: ANDs of one age and one bit.
+def build_returns(builder: CircuitBuilder, context: Context, bits: list[Wire]) -> Returns:
+    """Layer 2: from a table row's `bits`, by age alone the current entry and the next: ANDs of one age and one bit.
 
     Steps, not relus: they take the age counter's rounding away.
     """
     spec = context.spec
-    bits = _return_table(builder, context)
     returns = _return_wires(builder, context)
     logic = LogicBuilder("ret.pick")
     for index in range(1, spec.max_returns + 1):
@@ -200,6 +200,33 @@ def _rom_chunk(
         sink=True,
         unwritten=context.spec.blocks,
     )
+
+
+class ProgramSource(Protocol):
+    """Where the program's bits come from. `inputs`: wires it adds to a token's embedding."""
+
+    @property
+    def inputs(self) -> Sequence[Wire]: ...
+
+    def return_bits(self, builder: CircuitBuilder, context: Context) -> list[Wire]:
+        """All entry bits of the last EXEC's block and number of lanes."""
+        ...
+
+    def row(self, builder: CircuitBuilder, context: Context, row: int) -> RomRow:
+        """A ROM row on an EXEC token."""
+        ...
+
+
+class StateProgram:
+    """A program that is state: the host writes it in PROG and LIVE records."""
+
+    inputs: tuple[Wire, ...] = ()
+
+    def return_bits(self, builder: CircuitBuilder, context: Context) -> list[Wire]:
+        return return_table(builder, context)
+
+    def row(self, builder: CircuitBuilder, context: Context, row: int) -> RomRow:
+        return read_rom(builder, context, row)
 
 
 Special = Callable[[str, int], list[Affine]]

@@ -1,0 +1,179 @@
+"""A kernel's own machine writes what the machine interpreter says, without program tokens."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runtime.launcher import Program
+from runtime.loader import load_tokens
+from runtime.vocabulary import Kind, Vocabulary
+from tests.conftest import compiled
+from tests.kernels.case import KernelCase
+from tests.kernels.cases import QUICK, cases_for
+from tests.random_rom import random_launch, random_rom
+from toolchain.circuit_ir.bounds import prove
+from toolchain.circuit_ir.evaluator import Evaluator, logical_evaluator
+from toolchain.circuit_ir.ir import Memory
+from toolchain.circuit_ir.parser import parse_circuit
+from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.specialise import Specialised, program_digest, specialise
+from toolchain.circuit_ir.text import print_circuit
+from toolchain.circuit_ir.tokens import output_code
+from toolchain.circuit_ir.verifier import verify_circuit, verify_placed
+from toolchain.cli import run_command
+from toolchain.errors import CompileError
+from toolchain.launch import Launch
+from toolchain.machine_spec import NANO, MachineSpec
+from toolchain.mir.interpreter import run_launch
+from toolchain.mir.link_constants import link_constants
+from toolchain.mir.rom import RomImage
+from toolchain.mir.rom_text import parse_rom
+from toolchain.weights_backend.numerics import Dtype
+
+DOT = ["--machine", "nano", "--arg", "a=[1,2,3]", "--arg", "b=[4,5,6]", "--arg", "c=zeros:1", "--arg", "n=3"]
+PRODUCT = """rom f for nano from "k.cu"
+param a: word 0, words 1, pointer
+param n: word 1, words 1
+
+block 0 entry:
+  jump 1
+block 1 next:
+  stage 0, port0=r1, imm0=param.1
+    z  add imm0, port0
+  stage 1, imm0=7
+    z  add imm0, t0.z
+  stage 2, imm0=param.1
+    z  add imm0, t1.z
+  return r1 = t2.z
+  jump exit
+"""
+"""A parameter in two stages, a constant that is none of the launch's in a third."""
+
+
+def first_difference(
+    special: Specialised, evaluator: Evaluator, rom: RomImage, spec: MachineSpec, launch: Launch
+) -> str | None:
+    """Feeds the load and the interpreter's tokens; describes the first one that the circuit would not have written."""
+    vocabulary, wires = Vocabulary(special.spec), {wire.name: wire for wire in special.circuit.inputs}
+    load, tokens = (
+        load_tokens(rom, spec, launch, baked=True),
+        run_launch(rom, spec, launch, strict=False).tokens,
+    )
+    for index, token in enumerate((*load, *tokens[:-1])):
+        vocabulary.id(token)  # every token it is fed has an id
+        values = {wires[name]: value for name, value in special.embedding(vocabulary, token).items()}
+        code = sum(bit << i for i, bit in enumerate(evaluator.run(values)))
+        at = index - len(load) + 1
+        if at >= 0 and code != output_code(vocabulary, tokens[at]):
+            return f"token {at}: code {code:#x} instead of {vocabulary.text(tokens[at])}"
+    return None
+
+
+def check(rom: RomImage, launch: Launch, spec: MachineSpec = NANO) -> Specialised:
+    """Both levels of the kernel's machine against the interpreter, token by token, and its proof in both dtypes."""
+    special = specialise(rom, spec)
+    verify_circuit(special.circuit, special.spec)
+    placed = place(special.circuit, special.spec)
+    verify_placed(placed, special.spec)
+    for evaluator in logical_evaluator(special.circuit), placed.evaluator():
+        assert first_difference(special, evaluator, rom, spec, launch) is None
+    for dtype in Dtype:
+        prove(placed, special.spec, dtype)
+    return special
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs(seed: int) -> None:
+    check(random_rom(seed, NANO, blocks=2 + seed), random_launch(seed, NANO))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 30))
+def test_more_random_programs(seed: int) -> None:
+    check(random_rom(seed, NANO), random_launch(seed, NANO))
+
+
+@pytest.mark.parametrize("name", ["dot", "prefix_sum", "switch5", "two_warps"])
+def test_kernels(name: str) -> None:
+    rom = compiled(name, NANO.name).rom
+    case = next(case for case in cases_for(NANO) if case.name == name)
+    special = check(rom, case.launches(NANO)[0].launch)
+    assert not {Kind.PROG, Kind.LIVE} & set(Vocabulary(special.spec).kinds())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [case for case in cases_for(NANO) if case.name in QUICK], ids=lambda case: case.name
+)
+def test_every_launch_of_more_kernels(case: KernelCase) -> None:
+    for launch in case.launches(NANO):
+        check(compiled(case.name, NANO.name).rom, launch.launch)
+
+
+def test_link_time_constants_come_from_state() -> None:
+    """One record for the parameter that two stages read; the third stage's 7 is in the weights."""
+    rom = parse_rom(PRODUCT)
+    assert len(link_constants(rom)) == 1
+    special = specialise(rom, NANO)
+    heads = [op.name for op in special.circuit.operations if isinstance(op, Memory)]
+    assert {"rom0.imm0.constant", "rom2.imm0.constant"} <= set(heads)
+    assert "rom1.imm0.constant" not in heads
+
+
+def test_a_kernel_that_loads_nothing_still_has_memory() -> None:
+    """The host reads what was stored from a head that no circuit reads."""
+    rom = compiled("two_warps", NANO.name).rom
+    loads = [op.name for op in specialise(rom, NANO).circuit.operations if op.name.endswith(".load")]
+    assert loads
+
+
+def test_circuit_text_is_the_circuit() -> None:
+    circuit = specialise(parse_rom(PRODUCT), NANO).circuit
+    assert parse_circuit(print_circuit(circuit)) == circuit
+
+
+def test_digest_is_the_programs() -> None:
+    rom = parse_rom(PRODUCT)
+    same = parse_rom(PRODUCT.replace("k.cu", "other.cu").replace("next:", "here:"))
+    other = parse_rom(PRODUCT.replace("imm0=7", "imm0=8"))
+    assert program_digest(rom, NANO) == program_digest(same, NANO) != program_digest(other, NANO)
+
+
+def test_another_program_is_refused() -> None:
+    rom, other = parse_rom(PRODUCT), parse_rom(PRODUCT.replace("imm0=7", "imm0=8"))
+    special = specialise(rom, NANO).spec
+    launch = random_launch(0, NANO)
+    assert Program(rom, NANO, launch).on(special, Path("DIR")).baked == special
+    with pytest.raises(CompileError, match=r"'DIR' is specialised: machine 'nano\.f', program"):
+        Program(other, NANO, launch).on(special, Path("DIR"))
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The dot product in stock transformers, token by token; another kernel is refused."""
+    folder = tmp_path / "dot"
+    compile_ = ["compile", "examples/dot.cu", "--machine", "nano", "--specialise", "-o", str(folder)]
+    assert run_command(compile_) == 0
+    run = ["run", "examples/dot.cu", *DOT, "--engine", "transformers", "--checkpoint", str(folder)]
+    capsys.readouterr()
+    assert run_command([*run, "--check", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["arrays"]["c"] == [32]
+    assert report["check"] == "exact"
+    assert run_command(["inspect", str(folder)]) == 0
+    assert '"program": "' in capsys.readouterr().out
+    other = ["run", "tests/kernels/gcd.cu", "--machine", "nano", "--checkpoint", str(folder)]
+    arguments = [
+        "--engine",
+        "transformers",
+        "--arg",
+        "a=[1]",
+        "--arg",
+        "b=[1]",
+        "--arg",
+        "c=[1]",
+        "--arg",
+        "n=1",
+    ]
+    assert run_command([*other, *arguments]) == 2
+    assert "is specialised: machine 'nano.dot'" in capsys.readouterr().err
