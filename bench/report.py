@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from bench import model_check
+from bench import exact_table, model_check, token_causes
 from runtime.launcher import Program
 from tests.kernels.case import KernelCase
 from tests.kernels.cases import CASES, QUICK
@@ -134,7 +134,15 @@ def measured(path: Path = MEASURED) -> Iterator[str]:
 
 def lines() -> Iterator[str]:
     """Everything `qgpuc bench` prints."""
-    for table in (shapes, tokens, times, measured, model_check.table):
+    for table in (
+        shapes,
+        tokens,
+        token_causes.lines,
+        exact_table.lines,
+        times,
+        measured,
+        model_check.table,
+    ):
         yield from table()
         yield ""
 

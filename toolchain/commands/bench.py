@@ -18,19 +18,25 @@ ROOT = Path(__file__).parent.parent.parent
     is_flag=True,
     help="first check every kernel in the stock model that has changed since (an hour)",
 )
-def command(readme: bool, measure: bool, model: bool) -> None:
+@click.option("--causes", is_flag=True, help="first measure anew what each pass saves in tokens (minutes)")
+@click.option("--exact", is_flag=True, help="first search small kernels for the fewest tokens (minutes)")
+def command(readme: bool, measure: bool, model: bool, causes: bool, exact: bool) -> None:
     """Print circuit shapes, launch tokens of every test kernel, compile times, and the last measurement."""
     if not (ROOT / "bench" / "report.py").exists():
         raise CompileError(
             "bench needs the source tree", hint="run it from an editable install: pip install -e ."
         )
     sys.path.insert(0, str(ROOT))
-    from bench import model_check, report
+    from bench import exact_table, model_check, report, token_causes
 
     if measure:
         report.measure()
     if model:
         model_check.check(click.echo)
+    if causes:
+        token_causes.measure(progress=click.echo)
+    if exact:
+        exact_table.measure(progress=click.echo)
     if readme:
         report.update_readme(ROOT / "README.md")
     else:

@@ -7,21 +7,28 @@ from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.ir import EXIT, Function, Predicate, Register
 from toolchain.mir.isa import ALU_SLOTS, PredicateSource
-from toolchain.mir.layout import layout
+from toolchain.mir.layout import layout, unordered
 from toolchain.mir.regalloc import Allocation, Pressure, allocate, coalesce
 from toolchain.mir.rom import EXIT as EXIT_TARGET
 from toolchain.mir.rom import AluOp, Block, PredicateLogic, Return, RomImage, Stage, Store, Terminator
 from toolchain.mir.rom_verifier import verify_rom
-from toolchain.mir.schedule import Scheduled, ScheduledBlock, schedule
+from toolchain.mir.schedule import FindCut, Scheduled, ScheduledBlock, schedule
+from toolchain.mir.schedule_policy import EVERYTHING, SchedulePolicy
 from toolchain.mir.spill import Spilled, candidates, hold_predicates, spill
 
 
-def compile_mir(function: Function, spec: MachineSpec) -> RomImage:
+def compile_mir(
+    function: Function,
+    spec: MachineSpec,
+    *,
+    policy: SchedulePolicy = EVERYTHING,
+    find_cut: FindCut | None = None,
+) -> RomImage:
     """Layout, schedule, registers, image; spills what finds no register.
 
     Raises CompileError, naming the limit, where it does not fit.
     """
-    prepared = layout(coalesce(layout(function)))
+    prepared = prepare(function, policy)
     registers: tuple[Register, ...] = ()
     predicates: tuple[Predicate, ...] = ()
     shortage: CompileError | None = None
@@ -29,7 +36,7 @@ def compile_mir(function: Function, spec: MachineSpec) -> RomImage:
         held = hold_predicates(prepared, predicates)
         spilled = spill(held, registers, spec)
         try:
-            scheduled = _schedule(spilled, spec)
+            scheduled = _schedule(spilled, spec, policy, find_cut)
         except CompileError as error:
             raise shortage or error from error
         allocation = allocate(scheduled, spec)
@@ -46,10 +53,20 @@ def compile_mir(function: Function, spec: MachineSpec) -> RomImage:
     return rom
 
 
-def _schedule(spilled: Spilled, spec: MachineSpec) -> Scheduled:
-    scheduled = schedule(spilled.function, spec, frame=spilled.frame)
+def prepare(function: Function, policy: SchedulePolicy = EVERYTHING) -> Function:
+    """The function in layout order, its copies gone where one register serves both names."""
+    arrange = layout if policy.ordered else unordered
+    return arrange(coalesce(arrange(function)))
+
+
+def _schedule(
+    spilled: Spilled, spec: MachineSpec, policy: SchedulePolicy, find_cut: FindCut | None
+) -> Scheduled:
+    scheduled = schedule(spilled.function, spec, frame=spilled.frame, policy=policy, find_cut=find_cut)
     if len(scheduled.blocks) > spec.blocks:
-        scheduled = schedule(spilled.function, spec, frame=spilled.frame, blocks_first=True)
+        scheduled = schedule(
+            spilled.function, spec, frame=spilled.frame, policy=policy, find_cut=find_cut, blocks_first=True
+        )
     check_block_count(scheduled, spec)
     return scheduled
 

@@ -43,6 +43,12 @@ def layout(function: Function) -> Function:
     return _without_uniform(function) if any(split_joins(function)) else function
 
 
+def unordered(function: Function) -> Function:
+    """The same function, its blocks in the order they are in; what that costs is what `layout` saves."""
+    function = tidy(function)
+    return _without_uniform(function) if any(split_joins(function)) else function
+
+
 def reconverges(function: Function) -> bool:
     """Whether lanes that a branch divides meet again where they can, once the function is laid out."""
     return not any(split_joins(layout(function)))

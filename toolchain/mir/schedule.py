@@ -8,7 +8,7 @@ and whose targets are labels. Block `L` of the MIR becomes the chain `L`, `L+1`,
 without gaps.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,6 +22,10 @@ from toolchain.mir.rom import AluOp, LinkValue, Multiply, PredicateLogic, Return
 from toolchain.mir.schedule_cut import Cut, CutSearch, Packer, Segment
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref, build_dag, is_zero
 from toolchain.mir.schedule_pack import Placement
+from toolchain.mir.schedule_policy import EVERYTHING, SchedulePolicy
+
+FindCut = Callable[[Block, Dag, Cut], Cut]
+"""From a block, its graph and the cut that was found: the cut to use."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +69,33 @@ class _Numbers:
 
 
 def schedule(
-    function: Function, spec: MachineSpec, *, blocks_first: bool = False, frame: Register | None = None
+    function: Function,
+    spec: MachineSpec,
+    *,
+    blocks_first: bool = False,
+    frame: Register | None = None,
+    policy: SchedulePolicy = EVERYTHING,
+    find_cut: FindCut | None = None,
 ) -> Scheduled:
     """Machine blocks for every block of the function, in its block order; few tokens, or few blocks.
 
-    `frame` is the base of spilled words, which no other access touches.
+    `frame` is the base of spilled words, which no other access touches. `find_cut` may find a better cut than the
+    one it is given.
     """
     live = liveness.analyse(function)
     numbers = _Numbers()
     blocks: list[ScheduledBlock] = []
     for block in function.blocks:
-        dag, cut = _cut(block, live.after[block.label], spec, blocks_first, frame)
+        after = live.after[block.label] | (frozenset() if policy.live_only else _written(block))
+        dag, cut = _cut(block, after, spec, blocks_first, frame, policy)
+        if find_cut is not None:
+            cut = find_cut(block, dag, cut)
         blocks += _Chain(block, dag, cut, numbers).blocks()
     return Scheduled(tuple(blocks), tuple(numbers.registers), tuple(numbers.predicates))
+
+
+def _written(block: Block) -> liveness.Names:
+    return frozenset(item.dest for item in block.instructions if isinstance(item.dest, Register))
 
 
 def _cut(
@@ -86,6 +104,7 @@ def _cut(
     spec: MachineSpec,
     blocks_first: bool,
     frame: Register | None,
+    policy: SchedulePolicy,
 ) -> tuple[Dag, Cut]:
     """The block's cut. Where no cut respects the old values of its registers, these are copied first."""
     plain = build_dag(block, live_out, frame=frame)
@@ -95,7 +114,12 @@ def _cut(
     for limit in (True, False):
         for packer in packers:
             search = CutSearch(
-                packer, spec, limit_pressure=limit, blocks_first=blocks_first, serial=block.serial
+                packer,
+                spec,
+                limit_pressure=limit,
+                blocks_first=blocks_first,
+                serial=block.serial,
+                policy=policy,
             )
             cut = search.search()
             if cut is not None:

@@ -8,7 +8,7 @@ What cannot become cheaper than the best cut so far is left out: a lower bound s
 costs at least.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
@@ -20,9 +20,12 @@ from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
 from toolchain.mir.schedule_line import Line, line_of, recomputing, too_many
 from toolchain.mir.schedule_orders import NAMED_ORDERS, orders
 from toolchain.mir.schedule_pack import ROOM, Placement, pack, unit
+from toolchain.mir.schedule_pack_exact import OutOfSteps, pack_exactly
+from toolchain.mir.schedule_policy import EVERYTHING, LONGEST_SEGMENT, SchedulePolicy
 
-LONGEST_SEGMENT = 24
 NEVER = (inf, inf)
+PACKING_STEPS = 150
+"""Places that the search for a packing may try; where there is one, it mostly finds it sooner."""
 
 Cost = tuple[float, float]
 """What to make small, the more important first: tokens and blocks, or blocks and tokens."""
@@ -39,7 +42,7 @@ class Segment:
 @dataclass(frozen=True)
 class Cut:
     segments: tuple[Segment, ...]
-    tokens: int
+    tokens: float
 
 
 class Packer:
@@ -58,8 +61,16 @@ class Packer:
             indices = [index for index in range(len(self.dag.nodes)) if nodes >> index & 1]
             apart = any(self.strict[index] & nodes for index in indices)
             items = {index: self.item(index, self.refs[index] & nodes) for index in indices}
-            self.packed[nodes] = None if apart else pack(items, len(self.dag.nodes))
+            self.packed[nodes] = None if apart else self.place(items)
         return self.packed[nodes]
+
+    def place(self, items: Mapping[int, Node]) -> Placement | None:
+        """By list scheduling, else by a short search."""
+        free = len(self.dag.nodes)
+        try:
+            return pack(items, free) or pack_exactly(items, free, PACKING_STEPS)
+        except OutOfSteps:
+            return None
 
     def item(self, index: int, inside: int) -> Node:
         """The node with its values from outside read from registers; `inside` are those that it reads here."""
@@ -93,15 +104,18 @@ class CutSearch:
         limit_pressure: bool = True,
         blocks_first: bool = False,
         serial: bool = False,
+        policy: SchedulePolicy = EVERYTHING,
     ) -> None:
         self.packer, self.dag, self.spec = packer, packer.dag, spec
         self.limit_pressure, self.blocks_first, self.serial = limit_pressure, blocks_first, serial
+        self.policy = policy
         self.lanes = 1 if serial else spec.lanes
-        self.weights = [self.weight(index, node) for index, node in enumerate(self.dag.nodes)]
+        self.places = [self.places_of(index, node) for index, node in enumerate(self.dag.nodes)]
+        self.weights = self.places
         self.units = [unit(node) for node in self.dag.nodes]
 
-    def weight(self, index: int, node: Node) -> int:
-        """Tokens that returning the node takes; a block's flags take one together."""
+    def places_of(self, index: int, node: Node) -> int:
+        """Tokens that returning the node takes at most; a block's flags take one together."""
         copies = max(1, len(self.dag.output_registers.get(index, ())))
         return 0 if node.is_flag else copies * (1 if node.narrow else 2) * (1 if node.uniform else self.lanes)
 
@@ -124,9 +138,11 @@ class CutSearch:
                 best, best_line = cut, line
             if best is not None and len(best.segments) == 1:
                 return best
-        return best if best is None or best_line is None else self.with_recomputation(best, best_line)
+        if best is None or best_line is None or not self.policy.recompute:
+            return best
+        return self.with_recomputation(best, best_line)
 
-    def cost(self, tokens: int, blocks: int) -> Cost:
+    def cost(self, tokens: float, blocks: int) -> Cost:
         return (blocks, tokens) if self.blocks_first else (tokens, blocks)
 
     def cost_of(self, cut: Cut) -> Cost:
@@ -160,7 +176,8 @@ class CutSearch:
         count = len(line.order)
         tokens, flags, stores, nodes = 1, 0, 0, 0
         last = int(end == count and bool(self.dag.predicate_outputs))
-        for start in range(end - 1, max(-1, end - LONGEST_SEGMENT - 1), -1):
+        longest = LONGEST_SEGMENT if self.serial else self.policy.longest
+        for start in range(end - 1, max(-1, end - longest - 1), -1):
             index = line.order[start]
             node = self.dag.nodes[index]
             nodes |= line.masks[index]

@@ -80,8 +80,8 @@ def deadline(node: Node) -> int:
 
 
 @dataclass
-class _Stage:
-    """Resources of one stage that are taken."""
+class StageRoom:
+    """Resources of one stage that are taken. A failed `take` leaves it unusable."""
 
     alus: dict[int, Op] = field(default_factory=dict)
     multiplies: int = 0
@@ -110,6 +110,7 @@ class _Stage:
         return True
 
     def slots(self) -> dict[int, str]:
+        """A slot for each ALU item."""
         chosen = assign_slots(tuple(self.alus.values()))
         assert chosen is not None
         return dict(zip(self.alus, chosen, strict=True))
@@ -129,12 +130,12 @@ def pack(items: Mapping[int, Node], free: int) -> Placement | None:
 
     Indices from `free` on are for items that are added.
     """
-    if not _counts_fit(items):
+    if not counts_fit(items):
         return None
     specials = any(item.specials for item in items.values())
     for split_specials in (False, True) if specials else (False,):
         expanded = _with_special_copies(items, free, split_specials) if specials else items
-        latest = _latest(expanded)
+        latest = latest_stages(expanded)
         if latest is None:
             continue
         for ranks in _tie_breaks(expanded):
@@ -144,7 +145,8 @@ def pack(items: Mapping[int, Node], free: int) -> Placement | None:
     return None
 
 
-def _counts_fit(items: Mapping[int, Node]) -> bool:
+def counts_fit(items: Mapping[int, Node]) -> bool:
+    """Whether no unit has more items than it can run in a block."""
     units = [unit(item) for item in items.values()]
     return all(units.count(name) <= room for name, room in ROOM.items())
 
@@ -169,7 +171,7 @@ def _with_special_copies(items: Mapping[int, Node], free: int, everywhere: bool)
     return result | extra
 
 
-def _latest(items: Mapping[int, Node]) -> Mapping[int, int] | None:
+def latest_stages(items: Mapping[int, Node]) -> Mapping[int, int] | None:
     """The last stage each item can be in, None if there is not enough time for some chain."""
     latest = {index: deadline(item) for index, item in items.items()}
     for consumer, item in reversed([*items.items()]):  # copies of special registers read no other item
@@ -221,7 +223,7 @@ def _list_schedule(
         key=lambda index: (latest[index], ranks[index]),
     )
     for stage in range(STAGES):
-        room = _Stage()
+        room = StageRoom()
         for index in [index for index in waiting if _ready(items, stages, index, stage)]:
             if room.take(index, items[index]):
                 stages[index] = stage
