@@ -9,7 +9,7 @@ All zero ROM rows, empty return sequences and zero memory words are left out: re
 
 from collections.abc import Iterator
 
-from runtime.vocabulary import Kind, Token, val
+from runtime.vocabulary import HALF_BITS, Kind, Token, val, word
 from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch
 from toolchain.machine_spec import CHUNK_BITS, MachineSpec
@@ -20,7 +20,6 @@ from toolchain.mir.rom import Parameter, RomImage, Variable
 AXES = ("x", "y", "z")
 TID_BITS = 5
 """Bits of one thread index in a WARP row; three of them a lane."""
-VALUE_BITS = 16
 WORD_BYTES = 4
 
 
@@ -38,7 +37,7 @@ def load_tokens(
     else:
         for index in range(len(rom.blocks)):
             tokens += _program(rom, spec, launch, symbols, index)
-    tokens += _memory(initial_memory(rom.variables, launch))
+    tokens += _memory(spec, initial_memory(rom.variables, launch))
     return (*tokens, Token(Kind.CTA, 0))
 
 
@@ -223,7 +222,7 @@ def _count(number: int, noun: str) -> str:
 def _payload(bits: int, tokens: int) -> Iterator[Token]:
     """`bits` as VAL tokens, low 16 bits first."""
     for index in range(tokens):
-        yield val(bits >> (VALUE_BITS * index) & 0xFFFF)
+        yield val(bits >> (HALF_BITS * index) & 0xFFFF)
 
 
 def _init(spec: MachineSpec, launch: Launch) -> Iterator[Token]:
@@ -263,25 +262,25 @@ def _program(
         if chunks:
             yield Token(Kind.PROG, index, row)
         for chunk in chunks:
-            yield from _payload(chunk, CHUNK_BITS // VALUE_BITS)
+            yield from _payload(chunk, CHUNK_BITS // HALF_BITS)
     for active in range(1, min(spec.lanes, launch.threads_per_block) + 1):
         entries = return_sequence(spec, block, active)
         if entries:
             yield Token(Kind.LIVE, index, active)
         yield from map(val, entries)
-        yield from [val(0)] * (-len(entries) % (CHUNK_BITS // VALUE_BITS))
+        yield from [val(0)] * (-len(entries) % (CHUNK_BITS // HALF_BITS))
 
 
 def _constants(rom: RomImage, symbols: Symbols) -> Iterator[Token]:
-    for number, value in enumerate(link_constants(rom)):
-        word = value.resolve(symbols)
-        if word:
+    for number, constant in enumerate(link_constants(rom)):
+        value = constant.resolve(symbols)
+        if value:
             yield Token(Kind.CONST, number)
-            yield from _payload(word, 2)
+            yield from _payload(value, 2)
 
 
-def _memory(words: tuple[int, ...]) -> Iterator[Token]:
-    for address, word in enumerate(words):
-        if word:
+def _memory(spec: MachineSpec, words: tuple[int, ...]) -> Iterator[Token]:
+    for address, value in enumerate(words):
+        if value:
             yield Token(Kind.MEM, address)
-            yield from _payload(word, 2)
+            yield from word(spec, value)

@@ -1,14 +1,14 @@
 """The tokens of a launch in words a person reads, one at a time as the model writes them."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.vocabulary import Kind, Token, Vocabulary
+from runtime.vocabulary import HALF_BITS, Kind, Token, Vocabulary
 from toolchain.launch import ELEMENT_BITS, ArrayArgument, Launch
-from toolchain.machine_spec import PREDICATES, MachineSpec
+from toolchain.machine_spec import PREDICATES, WORD_BITS, MachineSpec
 from toolchain.mir.rom import Block, RomImage
 
-HALF_BITS = 16
 HEADER = "# qgpuc trace"
 
 
@@ -19,12 +19,12 @@ class Narrator:
         self.rom = rom
         self.spec = spec
         self.launch = launch
-        self._returns: Iterator[str] = iter(())
+        self._returns: Iterator[_Place] = iter(())
         self._store: list[int] = []
         self._element = ""
 
     def say(self, token: Token) -> str:
-        """The token in words. A MEM record is told whole by its last token; its first two only open it."""
+        """The token in words. A MEM record is told whole by its last token; the others only open it."""
         match token.kind:
             case Kind.EXEC if token.is_end:
                 return "END  the launch is over"
@@ -38,8 +38,10 @@ class Narrator:
                 return f"{token.kind:4} [{token.a}] {self._element}".rstrip()
             case Kind.VAL if self._store:
                 return self._store_half(token)
-            case Kind.VAL:
-                return f"VAL  {token.a} -> {next(self._returns, 'nothing: the block returns no more')}"
+            case Kind.SHORT if self._store:
+                return self._stored(token, "", token.a)
+            case Kind.VAL | Kind.SHORT:
+                return f"{token.kind:4} {token.a} -> {self._returned(token)}"
         return f"{token.kind}: only the host writes these"
 
     def element(self, address: int) -> str:
@@ -58,7 +60,7 @@ class Narrator:
             self._returns = iter(())
             return f"EXEC block {token.a} (the program has none) warp {token.b} lanes {mask}"
         block = self.rom.blocks[token.a]
-        self._returns = iter(list(_returned(block, lanes)))
+        self._returns = _places(block, lanes)
         source = block.source and f"{Path(block.source.file).name}:{block.source.line}"
         names = ", ".join(name for name in (block.label, source) if name)
         return f"EXEC block {token.a}{f' ({names})' if names else ''} warp {token.b} lanes {mask}"
@@ -67,24 +69,46 @@ class Narrator:
         self._store.append(token.a)
         if len(self._store) == 2:
             return f"VAL  {token.a} low half"
-        address, low, high = self._store
-        self._store = []
-        word = low | high << HALF_BITS
-        signed = word - (1 << 32) if word >> 31 else word
-        return f"VAL  {token.a} high half: [{address}] = {signed} {self._element}".rstrip()
+        word = self._store[1] | token.a << HALF_BITS
+        signed = word - (1 << WORD_BITS) if word >> (WORD_BITS - 1) else word
+        return self._stored(token, " high half", signed)
+
+    def _stored(self, token: Token, part: str, signed: int) -> str:
+        address, self._store = self._store[0], []
+        return f"{token.kind:4} {token.a}{part}: [{address}] = {signed} {self._element}".rstrip()
+
+    def _returned(self, token: Token) -> str:
+        """Where a VAL or SHORT after an EXEC goes. A SHORT says both halves, so it takes both places."""
+        place = next(self._returns, None)
+        if place is None:
+            return "nothing: the block returns no more"
+        if token.kind is Kind.VAL:
+            return place.half
+        if not place.whole:
+            return f"{place.half}, which is no whole value"
+        next(self._returns)
+        return place.whole
 
 
-def _returned(block: Block, lanes: list[int]) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Place:
+    """Where a VAL goes; `whole`: where a SHORT goes that comes instead of it and the next one, if it may."""
+
+    half: str
+    whole: str = ""
+
+
+def _places(block: Block, lanes: list[int]) -> Iterator[_Place]:
     """Where each VAL after an EXEC goes, in order (see encoding.return_sequence)."""
     if block.returns_predicates:
-        yield f"predicates, {PREDICATES} bits a lane"
+        yield _Place(f"predicates, {PREDICATES} bits a lane")
     for item in block.returns:
         for place in ["all lanes"] if item.uniform else [f"lane {lane}" for lane in lanes]:
             if item.narrow:
-                yield f"r{item.register} {place}"
+                yield _Place(f"r{item.register} {place}")
             else:
-                yield f"r{item.register}.lo {place}"
-                yield f"r{item.register}.hi {place}"
+                yield _Place(f"r{item.register}.lo {place}", f"r{item.register} {place}")
+                yield _Place(f"r{item.register}.hi {place}")
 
 
 def print_trace(rom: RomImage, spec: MachineSpec, launch: Launch, tokens: Iterable[Token]) -> str:

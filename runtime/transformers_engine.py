@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from toolchain.errors import CompileError
-from toolchain.machine_spec import WORD_BITS, MachineSpec
+from toolchain.machine_spec import MachineSpec
 from toolchain.weights_backend.checkpoint import FORMAT, SPEC_FILE, StatePlace
 from toolchain.weights_backend.numerics import STATE_UNIT
 
@@ -86,8 +86,8 @@ class TransformersEngine:
         assert self._cache is not None
         states = self._cache.get_recurrent_state(self._place.layer)
         assert states is not None
-        rows = states[0, self._place.head, : self.spec.memory_words, :WORD_BITS].cpu()
-        bits = (rows > STATE_UNIT / 2).long()
+        rows = states[0, self._place.head, : self.spec.memory_words].float().cpu()
+        bits = (rows[:, list(self._place.bits)].sum(dim=2) > STATE_UNIT / 2).long()
         return tuple(int(sum(int(bit) << i for i, bit in enumerate(row))) for row in bits)
 
     def _prefill(self, tokens: Sequence[int], keep: int = 1):

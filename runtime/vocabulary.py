@@ -1,10 +1,11 @@
 """The machine's tokens: their ids, their bits, and how they read in print.
 
     VAL(v)             16 bits of a value
+    SHORT(v)           a whole 32-bit value, -2**(short_bits - 1) <= v < 2**(short_bits - 1), in place of VAL lo, VAL hi
     EXEC(b, w, mask)   block b of warp w runs on the lanes of mask; with an empty mask: the launch is over
     CTA(c)             thread block c begins
-    MEM(a) lo hi       one word of global memory
-    SMEM(a) lo hi      one word of shared memory
+    MEM(a) lo hi       one word of global memory; MEM(a) SHORT(v) where it fits
+    SMEM(a) lo hi      one word of shared memory, likewise
     PROG(b, s) ...     ROM row s (0..3 the stages, 4 the terminator) of block b, four payload tokens a chunk
     LIVE(b, n) ...     return sequence of block b with n active lanes, one payload token an entry
     WARP(w) x4         thread indices of warp w's lanes
@@ -12,7 +13,8 @@
     INIT lo hi         lanes that exist in each warp
     CONST(i) lo hi     link-time constant i of a program that is in the weights; such a machine has no PROG and LIVE
 
-PROG, LIVE, WARP, GRID, INIT and CONST are written by the host at load time only; payloads are VAL tokens.
+PROG, LIVE, WARP, GRID, INIT and CONST are written by the host at load time only; their payloads
+are VAL tokens. A SHORT counts for two in a record's and in a block's places: it stands where the high half would.
 """
 
 from collections.abc import Iterator
@@ -20,13 +22,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from toolchain.machine_spec import STAGES, MachineSpec
+from toolchain.machine_spec import STAGES, WORD_BITS, MachineSpec
 
-VALUES = 1 << 16
+HALF_BITS = 16
+"""Bits that a VAL token says."""
+VALUES = 1 << HALF_BITS
 
 
 class Kind(StrEnum):
     VAL = "VAL"
+    SHORT = "SHORT"
     EXEC = "EXEC"
     CTA = "CTA"
     MEM = "MEM"
@@ -41,7 +46,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """A token and its fields: `a` is v, b, c, word address, w; `b` is w, s, n; `mask` is EXEC's lanes."""
+    """A token and its fields: `a` is v (SHORT's signed), b, c, word address, w; `b` is w, s, n; `mask` EXEC's lanes."""
 
     kind: Kind
     a: int = 0
@@ -57,6 +62,19 @@ def val(value: int) -> Token:
     return Token(Kind.VAL, value)
 
 
+def short(value: int) -> Token:
+    """SHORT of a signed value."""
+    return Token(Kind.SHORT, value)
+
+
+def word(spec: MachineSpec, value: int) -> tuple[Token, ...]:
+    """The tokens that say a 32-bit value: SHORT where it fits, else its low and its high half."""
+    signed = value - (1 << WORD_BITS) if value >> (WORD_BITS - 1) else value
+    if -(1 << (spec.short_bits - 1)) <= signed < 1 << (spec.short_bits - 1):
+        return (short(signed),)
+    return val(value & (VALUES - 1)), val(value >> HALF_BITS)
+
+
 def execute(block: int, warp: int, mask: int) -> Token:
     return Token(Kind.EXEC, block, warp, mask)
 
@@ -66,7 +84,7 @@ END = Token(Kind.EXEC)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token ids of one machine: VAL first, then EXEC, CTA, MEM, and the host's records, each a dense range."""
+    """Token ids of one machine: VAL and SHORT, then EXEC, CTA, MEM, and the host's records, each a dense range."""
 
     spec: MachineSpec
 
@@ -79,7 +97,7 @@ class Vocabulary:
         return self.spec.warps.bit_length() - 1
 
     def fields(self, token: Token) -> int:
-        """The token's 16 raw bits, as the embedding holds them (EXEC: block, warp, mask from bit 0 up)."""
+        """The token's place in its kind's range (EXEC: block, warp, mask from bit 0 up; SHORT: two's complement)."""
         match token.kind:
             case Kind.EXEC:
                 return token.a | token.b << self.block_bits | token.mask << (self.block_bits + self.warp_bits)
@@ -87,7 +105,22 @@ class Vocabulary:
                 return token.a | token.b << self.block_bits
             case Kind.LIVE:
                 return token.a | (token.b - 1) << self.block_bits
+            case Kind.SHORT:
+                return self._complement(token, self.spec.short_bits)
         return token.a
+
+    def raw(self, token: Token) -> int:
+        """The token's 16 raw bits, as the embedding holds them: its fields; SHORT's value with its sign extended."""
+        if token.kind is Kind.SHORT:
+            return self._complement(token, HALF_BITS)
+        return self.fields(token)
+
+    def _complement(self, token: Token, bits: int) -> int:
+        """A SHORT's value in two's complement; raises ValueError where the machine has no such SHORT."""
+        half = 1 << (self.spec.short_bits - 1)
+        if not -half <= token.a < half:
+            raise ValueError(f"{token} is not a token of machine '{self.spec.name}'")
+        return token.a % (1 << bits)
 
     def ranges(self) -> dict[Kind, tuple[int, int]]:
         """First id and count of each kind."""
@@ -125,6 +158,9 @@ class Vocabulary:
                 return Token(kind, block, rest)
             case Kind.LIVE:
                 return Token(kind, block, rest + 1)
+            case Kind.SHORT:
+                negative = fields >> (self.spec.short_bits - 1)
+                return Token(kind, fields - (negative << self.spec.short_bits))
         return Token(kind, fields)
 
     def all_tokens(self) -> Iterator[Token]:
@@ -151,6 +187,7 @@ class Vocabulary:
 def _ranges(spec: MachineSpec) -> dict[Kind, tuple[int, int]]:
     counts = {
         Kind.VAL: VALUES,
+        Kind.SHORT: 1 << spec.short_bits,
         Kind.EXEC: spec.blocks * spec.warps << spec.lanes,
         Kind.CTA: spec.thread_blocks,
         Kind.MEM: 1 << spec.address_bits,

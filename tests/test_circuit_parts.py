@@ -362,20 +362,22 @@ def test_latch_keeps_the_last_enabled_value() -> None:
         assert part.run(data=number, enable=mask) == {"kept": held}
 
 
-def test_ages() -> None:
-    """over[n] is [more than n tokens since the event]; with no event yet, every threshold has passed."""
-    part = Part()
-    event = part.input("event", 1)[0]
+@pytest.mark.parametrize("often", [0.0, 0.5, 1.0])
+def test_ages(often: float) -> None:
+    """over[n] is [more than n tokens since the event], those with `twice` counted twice; all pass before any event."""
+    part, rng = Part(), random.Random(11)
+    event, twice = part.input("event", 1)[0], part.input("twice", 1)[0]
     points = [0, 1, 2, 5, 30, 47]
-    over = age_thresholds(part.builder, "since", affine(event), points)
+    over = age_thresholds(part.builder, "since", affine(event), points, affine(twice))
     for point in points:
         part.output(str(point), [over[point]])
     age: int | None = None
     for token in range(160):
         happens = token in (7, 10, 11, 100)
-        age = 0 if happens else age + 1 if age is not None else None
+        double = rng.random() < often
+        age = 0 if happens else age + 1 + double if age is not None else None
         expected = {str(n): int(age is None or not 0 < age <= n) for n in points}
-        assert part.run(event=int(happens)) == expected, f"age {age}"
+        assert part.run(event=int(happens), twice=int(double)) == expected, f"age {age}"
 
 
 def test_weighted_digits() -> None:

@@ -141,7 +141,7 @@ memories = st.builds(
 operations = st.one_of(
     st.builds(Logic, st.just("logic"), st.lists(units, max_size=3).map(tuple)),
     memories,
-    st.builds(Age, st.just("age"), forms, st.sampled_from(WIRES)),
+    st.builds(Age, st.just("age"), forms, st.sampled_from(WIRES), st.none() | forms),
 )
 
 

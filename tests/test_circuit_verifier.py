@@ -85,6 +85,7 @@ BROKEN = {
         Age("age", affine(A), P), logic(unit(P, kind=Gate.STEP))
     ),
     "age: its event %digit can be more than 1": circuit(Age("age", affine(DIGIT), OUT)),
+    "age: its twice %digit can be more than 1": circuit(Age("age", affine(A), OUT, affine(DIGIT))),
     "mem: its write address has 128 rows; a head has 64": circuit(memory(write=Rows(SEVEN))),
     "mem: its read address has 65 rows; a head has 64": circuit(
         memory(read=Rows(every=65), anchor=affine(A))

@@ -28,12 +28,14 @@ class Records:
 
 
 def decode_records(tokens: Iterable[Token]) -> Records:
-    """Groups a load's VAL tokens under the record they belong to; no record comes twice."""
+    """Groups a load's VAL tokens under the record they belong to, a SHORT as the two it stands for; no record comes twice."""
     records = Records()
     current: list[int] = []
     for token in tokens:
         if token.kind is Kind.VAL:
             current.append(token.a)
+        elif token.kind is Kind.SHORT:
+            current += [token.a & 0xFFFF, 0xFFFF if token.a < 0 else 0]
         else:
             assert token not in records.payloads, token
             current = records.payloads[token] = []

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.vocabulary import Kind, Token, execute, val
+from runtime.vocabulary import Kind, Token, execute, short, val
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import ArrayArgument, Launch, ScalarArgument
 from toolchain.machine_spec import CLASSIC, NANO
@@ -163,9 +163,9 @@ block 1:
     assert result.memory[:2] == (36, 45)
     assert result.tokens == (
         execute(0, 0, 0b11), val(45), val(25), val(25),
-        Token(Kind.MEM, 0), val(36), val(0), Token(Kind.MEM, 0), val(36), val(0),
-        execute(1, 0, 0b11), val(20), val(0), val(20), val(0),
-        Token(Kind.MEM, 1), val(45), val(0), Token(Kind.MEM, 1), val(45), val(0),
+        Token(Kind.MEM, 0), short(36), Token(Kind.MEM, 0), short(36),
+        execute(1, 0, 0b11), short(20), short(20),
+        Token(Kind.MEM, 1), short(45), Token(Kind.MEM, 1), short(45),
         Token(Kind.EXEC),
     )  # fmt: skip
 
@@ -224,10 +224,10 @@ def test_divergent_lanes_meet_again_and_stores_are_compacted() -> None:
         execute(0, 0, 0b11), val(0b0010), val(0), val(1),
         execute(1, 0, 0b01), val(100),
         execute(2, 0, 0b10), val(200),
-        execute(3, 0, 0b11), Token(Kind.MEM, 1), val(200), val(0),
+        execute(3, 0, 0b11), Token(Kind.MEM, 1), short(200),
         execute(0, 1, 0b01), val(0), val(2),
         execute(2, 1, 0b01), val(200),
-        execute(3, 1, 0b01), Token(Kind.MEM, 2), val(200), val(0),
+        execute(3, 1, 0b01), Token(Kind.MEM, 2), short(200),
         Token(Kind.EXEC),
     )  # fmt: skip
     assert result.memory[:4] == (0, 200, 200, 0)
@@ -269,11 +269,11 @@ block 0:
 """
     result = run(body, launch(block=(2, 2, 1), grid=2))
     assert result.tokens == (
-        execute(0, 0, 0b11), val(2), val(0), val(2), val(0), val(1),
-        execute(0, 1, 0b11), val(2), val(0), val(3), val(1), val(2),
+        execute(0, 0, 0b11), short(2), val(2), val(0), val(1),
+        execute(0, 1, 0b11), short(2), val(3), val(1), val(2),
         Token(Kind.CTA, 1),
-        execute(0, 0, 0b11), val(3), val(0), val(2), val(0), val(1),
-        execute(0, 1, 0b11), val(3), val(0), val(3), val(1), val(2),
+        execute(0, 0, 0b11), short(3), val(2), val(0), val(1),
+        execute(0, 1, 0b11), short(3), val(3), val(1), val(2),
         Token(Kind.EXEC),
     )  # fmt: skip
 
@@ -295,21 +295,30 @@ block 1:
     assert order == [(0, 0), (1, 0), (1, 0), (0, 1), (1, 1), (1, 1)]
 
 
+PARTS = (("low half of ", 0), ("high half of ", 0), ("", 1))
+"""-2049 takes two tokens, -2048 one."""
+
+
 def test_provenance_names_lane_register_and_line() -> None:
     body = """
 block 0 entry:
-  stage 0
+  stage 0, imm0=2049
     x  add %tid.x, 0                    ; k.cu:3:5
+    y  sub %tid.x, imm0
   return r4 = t0.x
-  st.global [t0.x], t0.x                ; k.cu:4
+  return r5 = t0.y
+  st.global [t0.x], t0.y                ; k.cu:4
   jump exit
 """
     result = run(body, launch(block=(2, 1, 1)))
     told = [str(place) for place in result.provenance]
     assert len(told) == len(result.tokens)
     assert told[0] == "run block 'entry', warp 0, block 0, thread block 0"
-    assert told[4] == "high half of register r4, lane 1, warp 0, block 0, thread block 0 (k.cu:3:5)"
-    assert told[8] == "store to word 1, lane 1, warp 0, block 0, thread block 0 (k.cu:4)"
+    place = "warp 0, block 0, thread block 0"
+    assert told[2] == f"register r4, lane 1, {place} (k.cu:3:5)"
+    assert told[3:6] == [f"{part}register r5, lane {lane}, {place}" for part, lane in PARTS]
+    assert told[8] == f"high half of word 0, lane 0, {place} (k.cu:4)"
+    assert told[9:11] == [f"{what}word 1, lane 1, {place} (k.cu:4)" for what in ("store to ", "")]
     assert told[-1] == "the launch is over, thread block 0"
 
 

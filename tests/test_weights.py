@@ -1,6 +1,5 @@
 """Placed circuits as tensors: a stock Qwen3.5 layer computes what the evaluator says, in both dtypes."""
 
-import math
 import random
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 from toolchain.weights_backend.checkpoint import check_exact, model_config
 from toolchain.weights_backend.layers import Stream, layer_tensors, norm_weight
-from toolchain.weights_backend.numerics import BALLAST_LOG, Dtype, half_decay, rounded
+from toolchain.weights_backend.numerics import BALLAST_LOG, Dtype, age_decay, rounded
 
 TINY = MachineSpec(
     name="tiny",
@@ -90,17 +89,22 @@ outputs: %word, %back, %kept
 UNWRITTEN = MEMORY.replace("  wipe %wipe\n", "  wipe %wipe\n  unwritten 2\n")
 """The same where one of the addresses has no row: writes to it are lost, reads of the others are not disturbed."""
 
-AGE = """circuit age
-wires 0..1: %event
-inputs: %event
+OLDEST = 60
+"""Age to which a counter has to be exact."""
+AGE = (
+    """circuit age
+wires 0..1: %event, %twice
+inputs: %event, %twice
 wires 0..1: %age
-age age: %event -> %age
-wires 0..1: %over2
-logic over
-  relu(-16 %age + 3.5) -> %over2
-  relu(-16 %age + 2.5) -> -%over2
-outputs: %over2
+age age: %event, twice %twice -> %age
 """
+    + f"wires 0..1: {', '.join(f'%over{n}' for n in range(OLDEST))}\nlogic over\n"
+    + "".join(
+        f"  relu(-{4 << n} %age + 3.5) -> %over{n}\n  relu(-{4 << n} %age + 2.5) -> -%over{n}\n"
+        for n in range(OLDEST)
+    )
+    + f"outputs: {', '.join(f'%over{n}' for n in range(OLDEST))}\n"
+)
 
 dtypes = pytest.mark.parametrize("dtype", list(Dtype))
 
@@ -193,16 +197,22 @@ def test_memory(dtype: Dtype, spec: MachineSpec, text: str) -> None:
 
 @dtypes
 @pytest.mark.parametrize("event", [0, 5])
-def test_age(dtype: Dtype, event: int) -> None:
-    """over2 is [more than 2 tokens since the event], and 1 where there was none, up to 60 tokens back."""
-    placed = placed_of(AGE)
-    count = event + 61
-    stock = run_stock(placed, TINY, dtype, [{"event": int(index == event)} for index in range(count)])
+@pytest.mark.parametrize("often", [0.0, 0.2, 0.5, 0.8, 1.0])
+def test_age(dtype: Dtype, event: int, often: float) -> None:
+    """over[n] is [older than n], n below 60, `twice` tokens ageing by two; 1 where there was no event."""
+    placed, rng = placed_of(AGE), random.Random(3)
+    count = event + OLDEST + 1
+    tokens = [
+        {"event": int(i == event), "twice": int(i > event and rng.random() < often)} for i in range(count)
+    ]
+    stock = run_stock(placed, TINY, dtype, tokens)
     slots = {wire.name: slot for wire, slot in placed.slots.items()}
-    over = [1] * event + [0 if index - event in (1, 2) else 1 for index in range(event, count)]
-    np.testing.assert_allclose(stock[-1][:, slots["over2"]], over, 0, TAIL)
-    for n in range(1, 60):
-        assert stock[0][event + n, slots["age"]] == pytest.approx(2.0**-n, rel=2.0**-6 * math.sqrt(n))
+    age = 0
+    for index, token in enumerate(tokens):
+        age += (1 + token["twice"]) if index > event else 0
+        over = [0 if 0 < age <= n else 1 for n in range(OLDEST)]
+        found = [stock[-1][index, slots[f"over{n}"]] for n in range(OLDEST)]
+        np.testing.assert_allclose(found, over, 0, TAIL, err_msg=f"token {index}, age {age}")
 
 
 @dtypes
@@ -262,12 +272,15 @@ def test_inexact_weights_are_refused() -> None:
 
 
 @dtypes
-def test_half_decay(dtype: Dtype) -> None:
-    """A_log and dt_bias are numbers of the dtype, and the decay they make halves."""
-    log_rate, bias = half_decay(dtype)
-    assert (log_rate, bias) == (rounded(log_rate, dtype), rounded(bias, dtype))
-    decay = math.exp(-math.exp(log_rate) * math.log1p(math.exp(bias)))
-    assert decay**60 == pytest.approx(2.0**-60, rel=0.02)
+def test_age_decay(dtype: Dtype) -> None:
+    """The numbers are the dtype's, and halve once and twice, as torch computes it from them."""
+    numbers = age_decay(dtype)
+    for number in (numbers.log_rate, numbers.bias, numbers.twice):
+        assert number == rounded(number, dtype)
+    for twice, halvings in ((0.0, 1), (numbers.twice, 2)):
+        log_rate, bias = torch.tensor(numbers.log_rate), torch.tensor(numbers.bias)
+        decay = float(torch.exp(-log_rate.exp() * torch.nn.functional.softplus(twice + bias)))
+        assert decay**OLDEST == pytest.approx(2.0 ** (-halvings * OLDEST), rel=halvings * 0.02)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 255.0, 256.0, 257.0, 0.1, -3.14159, 2.0**-40 / 3, 1e30])

@@ -43,6 +43,8 @@ class MachineSpec:
     heads: int
     head_rows: int
     head_values: int
+    short_bits: int = 12
+    """Bits of a signed value that one SHORT token says whole."""
     max_layers: int = 24
     max_hidden: int = 2048
     max_mlp: int = 6144
@@ -76,6 +78,10 @@ class MachineSpec:
         if self.lanes > 4 or self.warps > 8 or self.lanes * PREDICATES > 16:
             raise CompileError(
                 f"machine '{self.name}': at most 4 lanes and 8 warps, so that a mask or 4 predicates fit a token"
+            )
+        if not 2 <= self.short_bits <= 16:
+            raise CompileError(
+                f"machine '{self.name}': short_bits is {self.short_bits}; a token has room for 2 to 16"
             )
         if self.max_returns > 60:
             raise CompileError(

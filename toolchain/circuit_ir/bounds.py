@@ -2,6 +2,7 @@
 
 Assumes the wires' ranges (ranges.py says which are proved and which are promises) and checks, for the dtype:
 
+    ages         an age counter's powers of two stay within the flat part of its thresholds
     norm         the data's energy cannot move an RMSNorm that the ballast makes the identity
     gates        a pre-activation whose size matters fits the significand; for the others the sign decides
     products     silu(gate) * up fits the significand
@@ -14,6 +15,7 @@ bfloat16 arithmetic on these integers is exact (8 significant bits; accumulation
 but for the age counter, whose powers of two survive rounding. Sources of the facts used: docs/NUMERICS.md.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ from toolchain.circuit_ir.ranges import Contribution, Exclusion, Piece, one_line
 from toolchain.circuit_ir.tokens import CODE_BITS
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
-from toolchain.weights_backend.numerics import BALLAST_LOG, STATE_UNIT, Dtype
+from toolchain.weights_backend.numerics import BALLAST_LOG, STATE_UNIT, Dtype, age_decay
 
 READ_ERROR = 2.0**-22
 """Relative error of a value read from state in float32, where the read's scale is no power of two: its square, the
@@ -143,7 +145,7 @@ class _Prover:
 
     def _head(self, op: Memory | Age, place: str, arriving: dict[Wire, float]) -> None:
         if isinstance(op, Age):
-            self._literal(op.event, place)
+            self._age(op, place)
             return
         for rows in (op.write, op.read):
             self._rows(rows, place)
@@ -161,6 +163,26 @@ class _Prover:
                 abs(weight) * stored[d] for d, weight in terms
             )
             self._arrive(arriving, wire, 0.0 if self.dtype is Dtype.BFLOAT16 else error, place)
+
+    def _age(self, op: Age, place: str) -> None:
+        """Thresholds are flat from 7/8 to 5/4 of a power of two: of that the stream's rounding takes less than 2**-7 of
+        the logarithm, the rest is room for the decay to drift away from powers of two."""
+        for form in (op.event, *([] if op.twice is None else [op.twice])):
+            self._literal(form, place)
+        drift = age_decay(self.dtype).drift * self._oldest(op.output)
+        self.report.check("ages: drift of the logarithm", drift, math.log2(8 / 7) - 2.0**-7, place)
+
+    def _oldest(self, age: Wire) -> float:
+        """The age above the last threshold: a gate 4 * 2**n * age tells n from n + 1."""
+        factors = (
+            abs(factor)
+            for op in self.placed.circuit.operations
+            if isinstance(op, Logic)
+            for unit in op.units
+            for wire, factor in unit.gate.terms
+            if wire == age
+        )
+        return math.log2(max(factors, default=4.0) / 4) + 1
 
     def _stored_noise(self, form: Affine) -> float:
         """Noise of relu(form) where it is open: a subtracted flag is then 0, and exactly so if only added up."""

@@ -129,15 +129,16 @@ class _MemoryStep:
 
 class _AgeStep:
     def __init__(self, op: Age, index: Mapping[Wire, int]) -> None:
-        self.event = _Forms([op.event], index)
+        self.forms = _Forms([op.event, Affine() if op.twice is None else op.twice], index)
         self.cell = index[op.output]
         self.age: int | None = None
 
     def run(self, cells: np.ndarray, added: np.ndarray) -> None:
-        if self.event(cells)[0] >= 1:
+        event, twice = self.forms(cells)
+        if event >= 1:
             self.age = 0
         elif self.age is not None:
-            self.age += 1
+            self.age += 2 if twice >= 1 else 1
         if self.age:
             added[self.cell] += 2.0**-self.age
 

@@ -10,8 +10,8 @@
               one row of values written, one row (or the sum of some) read, in one token
     Rows    = (bits: Affine*, literals: Affine*, every, tap, complements: Affine*)
     Value   = (form: Affine, tap)
-    Age     = (name, event: Affine, output: Wire)
-              2**-n, n the tokens since the event
+    Age     = (name, event: Affine, output: Wire, twice: Affine?)
+              2**-n, n the tokens since the event, those where `twice` is 1 counted twice
     Affine  = ((Wire, coefficient)*, constant)
     Wire    = (name, low, high)
 
@@ -194,11 +194,15 @@ class Memory:
 
 @dataclass(frozen=True)
 class Age:
-    """`output` = 2**-n where n >= 1 tokens have passed since `event` was 1; 0 in the event's own token."""
+    """`output` = 2**-n where n >= 1 tokens have passed since `event` was 1; 0 in the event's own token.
+
+    A token where `twice` is 1 counts for two.
+    """
 
     name: str
     event: Affine
     output: Wire
+    twice: Affine | None = None
 
 
 Op = Logic | Memory | Age
@@ -230,6 +234,8 @@ def op_reads(op: Op) -> Iterator[Wire]:
                 yield from op.wipe.wires
         case Age():
             yield from op.event.wires
+            if op.twice is not None:
+                yield from op.twice.wires
 
 
 def op_writes(op: Op) -> Iterator[Wire]:

@@ -264,11 +264,14 @@ def _operation(reader: _Reader, line: _Line) -> Op:
     if line.accept("age "):
         name = line.word("a name")
         line.expect(":")
-        event = reader.form(line)
+        event, twice = reader.form(line), None
+        if line.accept(","):
+            line.expect("twice")
+            twice = reader.form(line)
         line.expect("->")
         output = reader.wire(line)
         line.end()
-        return Age(name, event, output)
+        return Age(name, event, output, twice)
     if not line.accept("memory "):
         raise line.error(f"expected logic, memory, age, wires or outputs, found '{line.text.split()[0]}'")
     name, sink = line.word("a name"), False

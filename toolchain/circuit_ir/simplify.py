@@ -77,7 +77,10 @@ class _Folding:
                 folded = self._memory(op)
             case Age():
                 event = self._form(op.event)
-                folded = replace(op, event=event) if self._most(event) > 0 else None
+                twice = None if op.twice is None else self._form(op.twice)
+                if twice is not None and self._most(twice) <= 0:
+                    twice = None
+                folded = replace(op, event=event, twice=twice) if self._most(event) > 0 else None
         if folded is not None:
             self._written.update(op_writes(folded))
         return folded

@@ -148,7 +148,8 @@ def _op_lines(op: Op) -> Iterator[str]:
         case Memory():
             yield from _memory_lines(op)
         case Age():
-            yield f"age {op.name}: {print_form(op.event)} -> {op.output}"
+            twice = "" if op.twice is None else f", twice {print_form(op.twice)}"
+            yield f"age {op.name}: {print_form(op.event)}{twice} -> {op.output}"
 
 
 def _memory_lines(op: Memory) -> Iterator[str]:

@@ -7,7 +7,7 @@
 - a unit writes something, with weights that are not 0
 - a step's gate is an integer: integer coefficients and constant, no age counter
 - a head's rows fit `head_rows`, its values and their ballast fit `head_values`, its taps reach back three tokens
-- an address bit is within 0..1, an address literal is at most 1, and so is an age's event
+- an address bit is within 0..1, an address literal is at most 1, and so are an age's event and what counts twice
 - an address has no complements, or one for each bit, each at most 1
 - an output of a head is a sum of its own values, none twice
 - a head that stores more than 1 is read at one constant row
@@ -143,9 +143,11 @@ def _op_problems(circuit: Circuit, spec: MachineSpec) -> Iterator[str]:
             case Memory():
                 yield from (f"{op.name}: {problem}" for problem in _memory_problems(op, spec))
             case Age():
-                yield from (f"{op.name}: {problem}" for problem in _form_problems(op.event))
-                if op.event.range()[1] > 1:
-                    yield f"{op.name}: its event {print_form(op.event)} can be more than 1"
+                forms = {"event": op.event} if op.twice is None else {"event": op.event, "twice": op.twice}
+                for what, form in forms.items():
+                    yield from (f"{op.name}: {problem}" for problem in _form_problems(form))
+                    if form.range()[1] > 1:
+                        yield f"{op.name}: its {what} {print_form(form)} can be more than 1"
 
 
 def _form_problems(form: Affine) -> Iterator[str]:

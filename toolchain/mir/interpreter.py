@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from runtime.loader import existing_lanes, indices, initial_memory, link_symbols
-from runtime.vocabulary import END, Kind, Token, execute, val
+from runtime.vocabulary import END, Kind, Token, execute, val, word
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import NO_END, Launch
 from toolchain.machine_spec import PREDICATES, STAGES, MachineSpec
@@ -324,6 +324,12 @@ class _Run:
         self.tokens.append(token)
         self.provenance.append(provenance)
 
+    def emit_word(self, tokens: tuple[Token, ...], what: str, here: Callable[[str], Provenance]) -> None:
+        """A value's one token, or its two halves."""
+        parts = ("",) if len(tokens) == 1 else ("low half of ", "high half of ")
+        for token, part in zip(tokens, parts, strict=True):
+            self.emit(token, here(part + what))
+
     def step(self, warp: int, step_limit: int) -> bool:
         """Runs the block at the warp's smallest program counter on the lanes that are there (serial: the lowest).
 
@@ -429,10 +435,8 @@ class _Run:
                 self.registers[warp][lane][item.register] = value
         for lane, value in [(-1, next(iter(values.values())))] if item.uniform else values.items():
             name = f"r{item.register} (all lanes)" if item.uniform else f"r{item.register}"
-            low = f"register {name}" if item.narrow else f"low half of register {name}"
-            self.emit(val(value & 0xFFFF), place(low, lane=lane, source=source))
-            if not item.narrow:
-                self.emit(val(value >> 16), place(f"high half of register {name}", lane=lane, source=source))
+            tokens = (val(value),) if item.narrow else word(self.spec, value)
+            self.emit_word(tokens, f"register {name}", partial(place, lane=lane, source=source))
 
     def store(
         self,
@@ -461,8 +465,7 @@ class _Run:
             value = what(state)
             here = partial(place, lane=lane, source=store.source)
             self.emit(Token(kind, address), here(f"store to {space}word {address}"))
-            self.emit(val(value & 0xFFFF), here(f"low half stored to {space}word {address}"))
-            self.emit(val(value >> 16), here(f"high half stored to {space}word {address}"))
+            self.emit_word(word(self.spec, value), f"{space}word {address}", here)
             memory[address] = value
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from runtime.vocabulary import END, Token, Vocabulary
 from toolchain.circuit_ir.bounds import promises, prove
 from toolchain.circuit_ir.machine.build import build_machine
+from toolchain.circuit_ir.machine.registers import WORD_PLACES
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
 from toolchain.circuit_ir.tokens import CODE_BITS, embedding, output_code
@@ -25,7 +26,7 @@ from toolchain.weights_backend.numerics import Dtype, rounded
 SPEC_FILE = "qgpuc.json"
 PROOF_FILE = "bounds.txt"
 """The bounds pass's report."""
-FORMAT = 1
+FORMAT = 2
 """Version of the folder's own description."""
 MAX_TOKENS = 1 << 18
 NEVER = -100.0
@@ -44,10 +45,11 @@ def _quiet(stage: str, done: int, count: int) -> None:
 
 @dataclass(frozen=True)
 class StatePlace:
-    """Where a copy of global memory is in recurrent state: row = word address, dimensions 0..31 = bits."""
+    """Where a copy of global memory is in recurrent state: row = word address; the dimensions of each bit, summed."""
 
     layer: int
     head: int
+    bits: tuple[tuple[int, ...], ...]
 
 
 def memory_place(placed: PlacedCircuit) -> StatePlace:
@@ -55,7 +57,7 @@ def memory_place(placed: PlacedCircuit) -> StatePlace:
     for number, layer in enumerate(placed.layers):
         for head, op in enumerate(layer.heads):
             if op.name.endswith(".load"):
-                return StatePlace(number, head)
+                return StatePlace(number, head, WORD_PLACES)
     raise ValueError("the machine has no load port")
 
 

@@ -18,7 +18,7 @@ from toolchain.weights_backend.numerics import (
     STATE_BALLAST,
     STATE_UNIT,
     Dtype,
-    half_decay,
+    age_decay,
     output_gate,
     rounded,
 )
@@ -100,7 +100,7 @@ class _HeadTensors:
         self.tensors["linear_attn.out_proj.weight"][self.stream.slots[wire], column] += weight
 
     def scalar(self, name: str, form: Affine, scale: float) -> None:
-        """beta's or the decay's pre-activation: 2 * SATURATED * form."""
+        """beta's or the decay's pre-activation: scale * form."""
         self.stream.add_form(self.tensors[f"linear_attn.in_proj_{name}.weight"][self.head], form, scale)
 
     def decay(self, log_rate: float, bias: float) -> None:
@@ -151,7 +151,10 @@ class _HeadTensors:
         self.channel(self.value_at, op.event, STATE_UNIT)
         self.anchor(1 - op.event)
         self.scalar("b", Affine(constant=0.5), 2 * SATURATED)
-        self.decay(*half_decay(self.stream.dtype))
+        decay = age_decay(self.stream.dtype)
+        self.decay(decay.log_rate, decay.bias)
+        if op.twice is not None:
+            self.scalar("a", op.twice, decay.twice)
         self.gate_open(0)
         self.output(op.output, 0, 1)
 

@@ -1,9 +1,10 @@
 """Constants of exact arithmetic in stock Qwen3.5 layers, and the numbers a dtype can hold (docs/NUMERICS.md)."""
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import product
 
 import numpy as np
 
@@ -61,15 +62,44 @@ def output_gate(values: int, ballast: int) -> float:
     return STATE_BALLAST / STATE_UNIT / math.sqrt(values / ballast)
 
 
+@dataclass(frozen=True)
+class AgeDecay:
+    """Numbers of a dtype by which a head halves its state in a token, exp(-exp(log_rate) * softplus(a + bias)):
+    a is 0, or `twice` in a token that halves it twice."""
+
+    log_rate: float
+    bias: float
+    twice: float
+
+    def halvings(self, twice: bool) -> float:
+        """How often one token halves the state: 1 or 2, nearly."""
+        pre_activation = self.bias + (self.twice if twice else 0.0)
+        return math.exp(self.log_rate) * math.log1p(math.exp(pre_activation)) / math.log(2)
+
+    @property
+    def drift(self) -> float:
+        """Most that an age's logarithm can be off by, for each token of age."""
+        return max(abs(self.halvings(False) - 1), abs(self.halvings(True) - 2) / 2)
+
+
 @cache
-def half_decay(dtype: Dtype) -> tuple[float, float]:
-    """(A_log, dt_bias) of `dtype` whose decay exp(-exp(A_log) * softplus(dt_bias)) is nearest to 1/2."""
+def age_decay(dtype: Dtype) -> AgeDecay:
+    """The numbers of `dtype` with the least drift found: of 2**20 pairs with the best third number for each."""
     if dtype is Dtype.FLOAT32:
-        return rounded(math.log(math.log(2)), dtype), rounded(math.log(math.e - 1), dtype)
-    logs = {rounded(-2 + i / 512, dtype) for i in range(2048)}
-    biases = {rounded(-2 + i / 512, dtype) for i in range(2048)}
+        log_rate, bias = rounded(math.log(math.log(2)), dtype), rounded(math.log(math.e - 1), dtype)
+        return AgeDecay(log_rate, bias, rounded(math.log(math.e + 1), dtype))
+    grid = sorted({rounded(-2 + i / 512, dtype) for i in range(2048)})
+    return min((_aged(log_rate, bias, dtype) for log_rate, bias in _halving(grid)), key=lambda d: d.drift)
 
-    def error(pair: tuple[float, float]) -> float:
-        return abs(math.exp(pair[0]) * math.log1p(math.exp(pair[1])) - math.log(2))
 
-    return min(product(sorted(logs), sorted(biases)), key=error)
+def _halving(grid: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Pairs (A_log, dt_bias) of `grid` that halve to within 2**-12 of a token."""
+    rates = np.exp(np.array(grid))[:, None] * np.log1p(np.exp(np.array(grid)))[None, :] / math.log(2)
+    for row, column in np.argwhere(np.abs(rates - 1) < 2.0**-12):
+        yield grid[row], grid[column]
+
+
+def _aged(log_rate: float, bias: float, dtype: Dtype) -> AgeDecay:
+    """With the number that comes nearest to halving twice."""
+    softplus = 2 * math.log(2) / math.exp(log_rate)
+    return AgeDecay(log_rate, bias, rounded(math.log(math.expm1(softplus)) - bias, dtype))

@@ -100,7 +100,7 @@ class Counters:
 
 
 class BackBuilder:
-    """Builds the back; `run` returns the output code: 16 bits and the header bit."""
+    """Builds the back; `run` returns the output code: 16 bits, the header bit, and the bit of a short value."""
 
     def __init__(
         self, builder: CircuitBuilder, context: Context, returns: Returns, row: RomRow, results: Results
@@ -450,6 +450,28 @@ class BackBuilder:
             weight = 1.0 - wrap if step == wrap else 1.0
             logic.step(affine(whole) - 16 * step + shut * picked, {word[1]: weight})
 
+    def _whole(self, stores: Stores) -> Wire:
+        """Layer 3: 1 where the next token says a two-token value and the value is short.
+
+        With h digits above digit k, in which the sign bit is bit r, and S their sum: S = 0 and digit k < 2**r, or
+        S = 15 h and digit k >= 16 - 2**r; so [2**r - 1 - digit k - 16 S >= 0], [digit k + 16 (S - 15 h) >= 16 - 2**r].
+        """
+        returns, whole = self.returns, self.builder.wire("out.short")
+        logic, kept = LogicBuilder("out.short"), self.context.spec.short_bits - 1
+        taken = affine(returns.next_high) + returns.next_narrow + returns.code[-1]
+        values = [(affine(self.returns.next_lane[lane]) - 1 - taken, self.value[lane]) for lane in self.lanes]
+        low_half = match(returns.code, RETURN_STORE + 1)
+        values += [(picked + low_half, stores.data[lane]) for picked, lane in self._storing(stores)]
+        digit, room = kept // NIBBLE, 1 << kept % NIBBLE
+        for spoken, digits in values:
+            above = total(digits[digit + 1 :]) * 16 + digits[digit]
+            closed = spoken * 16  # 0 where this is the value to say, else -16 or less
+            most = 16 * 15 * (NIBBLES - digit - 1)
+            logic.step(room - 1 - above + closed, {whole: 1})
+            logic.step(above - most - (16 - room) + closed, {whole: 1})
+        self.builder.add(logic)
+        return whole
+
     # --- layer 3
 
     def _token(self, stores: Stores, chosen: NextWarp, counters: Counters) -> list[Wire]:
@@ -478,7 +500,7 @@ class BackBuilder:
             logic.relu(advance + wire - 1, {bit: 1})
         logic.relu(advance, {bits[CTA_BIT]: 1})
         self.builder.add(logic)
-        return [*bits, header]
+        return [*bits, header, self._whole(stores)]
 
     def _unpack(self, logic: LogicBuilder, word: list[Wire], bits: list[Wire]) -> None:
         for index, digit in enumerate(word):

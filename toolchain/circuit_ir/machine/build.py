@@ -103,7 +103,7 @@ def token_inputs(context: Context) -> list[Wire]:
 
 @cache
 def build_machine(spec: MachineSpec) -> Circuit:
-    """The machine over `spec`. Inputs: the token's bits and kind. Outputs: the next token's 16 bits, header bit."""
+    """The machine over `spec`. Inputs: the token's bits and kind. Outputs: its 16 bits, header, short."""
     return assemble(spec, StateProgram())
 
 

@@ -1,7 +1,8 @@
 """Layer 1: what a token is, which block, warp and lanes it belongs to, and how long ago that began.
 
-A header token (anything but VAL) opens a record; the VAL tokens after it are its payload and know their place by
-age. EXEC opens a sequence of returns whose place counts through MEM records as well, so it has an age of its own.
+A header token (anything but VAL and SHORT) opens a record; the tokens after it are its payload and know their place
+by age. EXEC opens a sequence of returns whose place counts through MEM records as well, so it has an age of its own.
+A SHORT says both halves of a value: it counts for two, and stands where the high half would.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,17 @@ class Context:
 
     @property
     def is_payload(self) -> Affine:
+        """VAL or SHORT."""
         return affine(self.kind[Kind.VAL])
+
+    @property
+    def is_short(self) -> Affine:
+        return affine(self.kind[Kind.SHORT])
+
+    @property
+    def sign(self) -> Affine:
+        """A SHORT's sign, which all bits of its high half are; at most 0 in any other token."""
+        return affine(self.raw[-1]) + self.is_short - 1
 
 
 CONSTANT_ROW = Rows()
@@ -60,13 +71,16 @@ def latch(
     builder.add(Memory(name, CONSTANT_ROW, tuple(enable), stored, CONSTANT_ROW, reads, unwritten=1))
 
 
-def age_thresholds(builder: CircuitBuilder, name: str, event: Affine, points: list[int]) -> dict[int, Wire]:
+def age_thresholds(
+    builder: CircuitBuilder, name: str, event: Affine, points: list[int], twice: Affine | None = None
+) -> dict[int, Wire]:
     """over[n] = [age > n] for each n of `points`: y = 2**(n - age); relu(3.5 - 4y) - relu(2.5 - 4y).
 
-    y is 1 or more where age <= n and 1/2 or less elsewhere, so the difference is flat around every value.
+    y is 1 or more where age <= n and 1/2 or less elsewhere, so the difference is flat around every value. A token
+    where `twice` is 1 ages by two.
     """
     age = builder.wire(f"{name}.age")
-    builder.add(Age(f"{name}.age", event, age))
+    builder.add(Age(f"{name}.age", event, age, twice))
     logic = LogicBuilder(f"{name}.over")
     over: dict[int, Wire] = {}
     for point in points:
@@ -119,7 +133,7 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
     latch(builder, "ctx.exec", [affine(kind[Kind.EXEC])], fields, [*block, *warp, *mask])
 
     header = negate(kind[Kind.VAL])
-    kinds = [k for k in kind if k not in (Kind.VAL, Kind.CTA)]
+    kinds = [k for k in kind if k not in (Kind.VAL, Kind.SHORT, Kind.CTA)]
     record = {k: builder.wire(f"rec.{k.lower()}") for k in kinds}
     record_bits = builder.wires("rec.bit", max(vocabulary.block_bits + 3, spec.address_bits))
     values = [affine(kind[k]) for k in kinds] + [affine(bit) for bit in raw[: len(record_bits)]]
@@ -134,13 +148,15 @@ def build_context(builder: CircuitBuilder, spec: MachineSpec) -> Context:
         thread_block,
     )
 
-    over = age_thresholds(builder, "exec", affine(kind[Kind.EXEC]), list(range(spec.max_returns + 1)))
+    twice = affine(kind[Kind.SHORT])
+    points = list(range(spec.max_returns + 1))
+    over = age_thresholds(builder, "exec", affine(kind[Kind.EXEC]), points, twice)
     entry_at = {n: affine(over[n - 1]) - over[n] for n in range(1, spec.max_returns + 1)}
     begins = affine(kind[Kind.CTA])  # its age is stale, and the last sequence may have left stores out
     next_at = {n + 1: form - begins for n, form in entry_at.items() if n < spec.max_returns}
     next_at[1] = affine(kind[Kind.EXEC])
     places = _payload_places(spec)
-    since = age_thresholds(builder, "record", header, sorted({p - 1 for p in places} | set(places)))
+    since = age_thresholds(builder, "record", header, sorted({p - 1 for p in places} | set(places)), twice)
     payload_at = {n: affine(since[n - 1]) - since[n] for n in places}
     return Context(
         spec, tuple(raw), kind, tuple(block), tuple(warp), tuple(mask), record, tuple(record_bits),

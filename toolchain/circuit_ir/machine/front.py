@@ -19,8 +19,9 @@ REGISTER_AT = 5
 
 @dataclass(frozen=True)
 class Returns:
-    """The return entry of this token (`high`, `narrow`: a register write) and of the next (`code`, ...).
+    """The return entry of this token and of the next (`code`, `next_*`).
 
+    `high` (a VAL with a high half), `narrow` and a SHORT are register writes.
     `register_not` are the complements of `register` where there is an entry: of the two, one is exactly 0.
     """
 
@@ -32,6 +33,7 @@ class Returns:
     lane: tuple[Wire, ...]
     code: tuple[Wire, ...]
     next_high: Wire
+    next_narrow: Wire
     next_rank: tuple[Wire, ...]
     next_lane: tuple[Wire, ...]
 
@@ -92,7 +94,7 @@ def build_returns(builder: CircuitBuilder, context: Context, bits: list[Wire]) -
             logic.step(here + bit - 2, {wire: 1})
         for wire, bit in zip(returns.register_not, entry[REGISTER_AT:], strict=False):
             logic.step(here - bit - 1, {wire: 1})
-        logic.step(here + high - 2, {returns.high: 1})
+        logic.step(here + high - context.is_short - 2, {returns.high: 1})
         logic.step(here + narrow - 2, {returns.narrow: 1})
         logic.step(here + special - entry[0] - entry[1] - 2, {returns.predicates: 1})
         for (k, lane), ranked in context.rank.items():
@@ -100,6 +102,7 @@ def build_returns(builder: CircuitBuilder, context: Context, bits: list[Wire]) -
         for wire, bit in zip(returns.code, entry[:CODE_BITS], strict=True):
             logic.step(following + bit - 2, {wire: 1})
         logic.step(following + high - 2, {returns.next_high: 1})
+        logic.step(following + narrow - 2, {returns.next_narrow: 1})
         for k, wire in enumerate(returns.next_rank):
             uniform = affine(rank[0]) if k else Affine()
             logic.step(following + rank[k] - uniform - 2, {wire: 1})
@@ -122,6 +125,7 @@ def _return_wires(builder: CircuitBuilder, context: Context) -> Returns:
         tuple(builder.wires("ret.lane", spec.lanes)),
         tuple(builder.wires("next.code", CODE_BITS)),
         builder.wire("next.high"),
+        builder.wire("next.narrow"),
         tuple(builder.wires("next.rank", spec.lanes)),
         tuple(builder.wires("next.lane", spec.lanes)),
     )

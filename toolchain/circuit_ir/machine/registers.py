@@ -4,20 +4,29 @@ from runtime.vocabulary import Kind
 from toolchain.circuit_ir.builder import CircuitBuilder
 from toolchain.circuit_ir.ir import Affine, Memory, Rows, Value, Wire, affine, total
 from toolchain.circuit_ir.machine.context import TOKEN_BITS, Context
-from toolchain.circuit_ir.machine.front import NIBBLE, Returns, nibbles
+from toolchain.circuit_ir.machine.front import NIBBLE, Returns
 from toolchain.machine_spec import PREDICATES, WORD_BITS
 
 NIBBLES = WORD_BITS // NIBBLE
 
 
-def _halves() -> list[tuple[tuple[int, float], ...]]:
-    """Nibbles of a word stored as low half (two alternatives, one of them zero) and high half."""
-    low, alternative, high = 0, TOKEN_BITS, 2 * TOKEN_BITS
+WORD_PLACES = tuple(
+    (bit, bit + TOKEN_BITS) if bit < TOKEN_BITS else (bit + TOKEN_BITS, 3 * TOKEN_BITS)
+    for bit in range(WORD_BITS)
+)
+"""Value dimensions of a stored word's bits, one of which holds it, the other zero: 0..15 the low half that the token
+before said, 16..31 the one that the writing token says, 32..47 its high half, 48 the sign of a short value."""
+
+
+def _nibbles() -> list[tuple[tuple[int, float], ...]]:
+    """Nibbles of a stored word."""
     words = []
     for index in range(NIBBLES):
-        base, bits = (index * NIBBLE) % TOKEN_BITS, range(NIBBLE)
-        places = (low, alternative) if index < NIBBLES // 2 else (high,)
-        words.append(tuple((place + base + i, float(2**i)) for place in places for i in bits))
+        weights: dict[int, float] = {}
+        for i, places in enumerate(WORD_PLACES[NIBBLE * index : NIBBLE * (index + 1)]):
+            for place in places:
+                weights[place] = weights.get(place, 0) + 2.0**i
+        words.append(tuple(weights.items()))
     return words
 
 
@@ -26,17 +35,19 @@ def register_port(
 ) -> list[list[Wire]]:
     """Reads `register` of the EXEC token's warp in every lane: [lane][nibble]. One head a lane.
 
-    Row = (warp, register). A write comes with the value's last token: its low half from the token before (stored in
-    dimensions 0..15), or, if narrow, from this one (16..31) with the high half (32..47) zero. What does not belong is
-    shut out by the flags of what it is instead: they are exactly 0 for what does, so that a stored bit is exact.
+    Row = (warp, register). A write comes with the value's last token: its low half from the token before or, if narrow
+    or short, from this one (see WORD_PLACES). What does not belong is shut out by the flags of what it is instead: they
+    are exactly 0 for what does, so that a stored bit is exact.
     """
     spec = context.spec
     raw = [affine(bit) for bit in context.raw]
-    no_low_half = total([returns.high, returns.narrow, returns.predicates, context.is_exec])
+    short = context.is_short
+    no_low_half = total([returns.high, returns.narrow, returns.predicates, context.is_exec, short])
     values = [Value(bit - 2 * no_low_half, 1) for bit in raw]
     values += [Value(bit - 2 * affine(returns.high)) for bit in raw]
-    values += [Value(bit - 2 * affine(returns.narrow)) for bit in raw]
-    last = affine(returns.high) + returns.narrow
+    values += [Value(bit - 2 * affine(returns.narrow) - 2 * short) for bit in raw]
+    values.append(Value(context.sign))
+    last = affine(returns.high) + returns.narrow + short
     warp = tuple(affine(bit) for bit in context.warp)
     written = Rows(
         (*(affine(bit) for bit in returns.register), *warp),
@@ -53,7 +64,7 @@ def register_port(
                 enable,
                 tuple(values),
                 Rows((*(affine(bit) for bit in register), *warp), (context.is_exec,)),
-                tuple(zip(wires, _halves(), strict=True)),
+                tuple(zip(wires, _nibbles(), strict=True)),
                 sink=True,
                 unwritten=0,
             )
@@ -96,22 +107,26 @@ def load_port(
 ) -> None:
     """wires += one lane's word of a memory at a word address given in bits, where enabled. One head.
 
-    Row = word address. MEM(a) lo hi, or SMEM, writes with its third token: address two tokens back, low half one
-    back. Shared memory is zero when a thread block begins.
+    Row = word address, of the record that MEM or SMEM opened. Its last token writes: the low half one token back, or a
+    short value whole. Shared memory is zero when a thread block begins.
     """
     record, words = (
         (Kind.SMEM, context.spec.shared_words) if shared else (Kind.MEM, context.spec.memory_words)
     )
-    low = [Value(affine(bit), 1) for bit in context.raw]
-    high = [Value(affine(bit)) for bit in context.raw]
+    payload, short = context.is_payload, context.is_short
+    raw = [affine(bit) for bit in context.raw]
+    values = [Value(bit + payload - 1, 1) for bit in raw]
+    values += [Value(bit + short - 1) for bit in raw]
+    values += [Value(bit - short) for bit in raw]
+    values.append(Value(context.sign))
     builder.add(
         Memory(
             name,
-            Rows(tuple(affine(bit) for bit in context.raw[: context.spec.address_bits]), tap=2),
-            (context.is_payload, affine(context.record[record]), context.payload_at[2]),
-            (*low, *high),
+            Rows(tuple(affine(bit) for bit in context.record_bits[: context.spec.address_bits])),
+            (payload, affine(context.record[record]), context.payload_at[2]),
+            tuple(values),
             Rows(tuple(affine(bit) for bit in address), (enable,)),
-            tuple(zip(wires, nibbles(0, WORD_BITS), strict=True)),
+            tuple(zip(wires, _nibbles(), strict=True)),
             wipe=affine(context.kind[Kind.CTA]) if shared else None,
             unwritten=words,
         )
