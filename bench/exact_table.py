@@ -3,12 +3,12 @@
 `qgpuc bench --exact` searches anew and stores the table; how far a search comes in its time depends on the machine.
 """
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.exact_schedule import ExactCuts
+from bench.stored import read_rows, write_rows
 from bench.token_causes import lowered, optimised, run_exactly
 from tests.kernels.case import KernelCase
 from tests.kernels.cases import CASES
@@ -68,12 +68,12 @@ def measure(path: Path = STORED, progress: Callable[[str], None] = lambda line: 
         if found is not None:
             rows.append(found)
             progress(str(found))
-    path.write_text(json.dumps([asdict(item) for item in rows], indent=1) + "\n")
+    write_rows(path, rows)
 
 
 def lines(path: Path = STORED) -> Iterator[str]:
     """The stored table."""
-    rows = [Row(**item) for item in json.loads(path.read_text())]
+    rows = read_rows(path, Row)
     yield "| kernel | MIR blocks | largest graph | scheduler | best found | lower bound | launch | launch, best |"
     yield "|---" * 8 + "|"
     for item in rows:

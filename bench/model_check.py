@@ -6,12 +6,12 @@ of what was checked (the placed circuit, the tokens), and only what has changed 
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.stored import read_rows, write_rows
 from runtime.launcher import ModelEngine, Program, open_engine
 from runtime.vocabulary import Vocabulary
 from tests.kernels.case import MACHINES, KernelCase
@@ -69,13 +69,13 @@ def stored(path: Path = STORED) -> dict[tuple[str, str], Outcome]:
     """Outcomes by machine and kernel."""
     if not path.exists():
         return {}
-    outcomes = [Outcome(**item) for item in json.loads(path.read_text())]
+    outcomes = read_rows(path, Outcome)
     return {(item.machine, item.kernel): item for item in outcomes}
 
 
 def _store(outcomes: Iterable[Outcome], path: Path) -> None:
     ordered = sorted(outcomes, key=lambda item: (item.machine, item.kernel))
-    path.write_text(json.dumps([asdict(item) for item in ordered], indent=1) + "\n")
+    write_rows(path, ordered)
 
 
 def stale(

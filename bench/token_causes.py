@@ -16,12 +16,12 @@ Two methods, and the table says which:
 worked out by `totals`; a test holds the stored table against them.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.stored import read_json, write_json
 from tests.kernels.case import KernelCase
 from tests.kernels.cases import CASES
 from toolchain.driver import Options, compile_program
@@ -167,18 +167,18 @@ def counted(cases: Iterable[KernelCase]) -> list[Saving]:
 
 def measure(path: Path = STORED, progress: Callable[[str], None] = lambda line: None) -> None:
     """Measures every cause (some minutes), and writes the table; `before` stays."""
-    before = json.loads(path.read_text())["before"]
+    before = read_json(path)["before"]
     savings = [*ablated(CASES, progress), *counted(CASES)]
     causes = {
         item.cause: {"method": item.method, "tokens": item.tokens, "lost": item.lost} for item in savings
     }
     table = {"before": before, "after": totals(CASES, _program), "causes": causes}
-    path.write_text(json.dumps(table, indent=2) + "\n")
+    write_json(path, table, indent=2)
 
 
 def lines(path: Path = STORED) -> Iterator[str]:
     """The stored table."""
-    table = json.loads(path.read_text())
+    table = read_json(path)
     before, after = table["before"], table["after"]
     kinds = sorted({*before, *after})
     yield f"| launch tokens of the corpus, `classic` | total | {' | '.join(kinds)} |"
