@@ -17,6 +17,7 @@ from bench import (
     measured,
     model_check,
     shapes,
+    specialised,
     token_causes,
 )
 from tests.kernels.cases import CASES, QUICK
@@ -43,6 +44,7 @@ TABLES = (
     Table("compile times", compile_times.lines),
     Table("measured", measured.lines),
     Table("model check", model_check.table),
+    Table("specialised", specialised.table),
 )
 
 

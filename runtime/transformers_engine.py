@@ -81,6 +81,10 @@ class TransformersEngine:
         with torch.inference_mode():
             return [int(row.argmax()) for row in self._prefill([*load, *launch[:-1]], keep=len(launch))]
 
+    def parameters(self):
+        """The model's tensors by name."""
+        return dict(self._model.named_parameters())
+
     def memory(self) -> tuple[int, ...]:
         """Global memory as the recurrent state holds it after the last token."""
         assert self._cache is not None

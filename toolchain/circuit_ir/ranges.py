@@ -158,7 +158,8 @@ def _age(gate: Affine) -> tuple[str, str] | None:
 
 def one_line_of_each_slot(circuit: Circuit) -> list[frozenset[Wire]]:
     """Groups of ROM lines of which the encoder raises one at most: a slot's operations (mir/encoding.py)."""
-    wires = {wire.name: wire for op in circuit.operations if isinstance(op, Memory) for wire, _ in op.outputs}
+    read = (wire for op in circuit.operations if isinstance(op, Memory) for wire, _ in op.outputs)
+    wires = {wire.name: wire for wire in (*circuit.inputs, *read)}
     operations = ("sum", "sel", "ld", "lds", "shl", "popc", "clz", "brev", "shfl", "ballot", "min", "max")
     compared = ("eq", "ne", "ltu", "geu", "lts", "ges")
     fills = [("shr",), ("sarfill",), *((f"table{bit}",) for bit in range(4))]

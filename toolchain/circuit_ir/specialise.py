@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runtime.vocabulary import Kind, Token, Vocabulary
+from toolchain.circuit_ir.block_patterns import Patterns, by_blocks
+from toolchain.circuit_ir.block_states import BlockStates
+from toolchain.circuit_ir.forward import forward
 from toolchain.circuit_ir.ir import Affine, Circuit, Memory, Rows, Wire, affine, op_reads
 from toolchain.circuit_ir.machine.baked import BakedProgram
 from toolchain.circuit_ir.machine.build import assemble
@@ -91,7 +94,7 @@ def specialise(rom: RomImage, spec: MachineSpec) -> Specialised:
         for number, block in enumerate(rom.blocks)
     ]
     circuit, embedded = _merge_inputs(circuit, program.inputs, blocks)
-    circuit = _read_inputs(_without_unread_values(simplify(circuit)))
+    circuit, embedded = _folded(circuit, embedded)
     small = replace(small, head_values=_head_values(circuit))
     return Specialised(small, circuit, embedded, program.sequence_inputs())
 
@@ -116,7 +119,7 @@ def _merge_inputs(
 
     A pattern that holds in every block is EXEC's own wire.
     """
-    is_exec = next(wire for wire in circuit.inputs if wire.name == f"is.{Kind.EXEC.lower()}")
+    is_exec = _exec_wire(circuit)
     patterns: dict[tuple[int, ...], Wire] = {(1,) * len(blocks): is_exec}
     forms: dict[Wire, Affine] = {}
     added: dict[str, tuple[int, ...]] = {}
@@ -139,6 +142,26 @@ def _merge_inputs(
         for number in range(len(blocks))
     ]
     return result, tuple(embedded)
+
+
+def _folded(circuit: Circuit, blocks: _Blocks) -> tuple[Circuit, _Blocks]:
+    """Without what the blocks, each on its own, leave no use for: units, heads, and wires that hand a form on."""
+    is_exec = _exec_wire(circuit)
+    before: Circuit | None = None
+    while circuit != before:
+        before = circuit
+        baked = [wire for wire in circuit.inputs if any(wire.name in block for block in blocks)]
+        states = BlockStates(circuit, baked, blocks)
+        patterns = Patterns(is_exec, baked, blocks)
+        circuit = forward(simplify(circuit, states.zeros, states.most), states)
+        circuit = _read_inputs(_without_unread_values(by_blocks(circuit, states, patterns)))
+        blocks = tuple(patterns.blocks)
+    return circuit, blocks
+
+
+def _exec_wire(circuit: Circuit) -> Wire:
+    """EXEC's own input."""
+    return next(wire for wire in circuit.inputs if wire.name == f"is.{Kind.EXEC.lower()}")
 
 
 def _read_inputs(circuit: Circuit) -> Circuit:

@@ -25,7 +25,8 @@ def _operation(op: Op, forms: Forms) -> Op:
         case Logic():
             return replace(op, units=tuple(_unit(unit, forms) for unit in op.units))
         case Age():
-            return replace(op, event=substituted(op.event, forms))
+            twice = None if op.twice is None else substituted(op.twice, forms)
+            return replace(op, event=substituted(op.event, forms), twice=twice)
         case Memory():
             return replace(
                 op,

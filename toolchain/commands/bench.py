@@ -21,8 +21,15 @@ ROOT = Path(__file__).parent.parent.parent
 )
 @click.option("--causes", is_flag=True, help="first measure anew what each pass saves in tokens (minutes)")
 @click.option("--exact", is_flag=True, help="first search small kernels for the fewest tokens (minutes)")
+@click.option(
+    "--specialised",
+    is_flag=True,
+    help="first build and run every kernel's own machine that has changed since (an hour)",
+)
 @click.option("--json", "as_json", is_flag=True, help="print the tables' rows as JSON")
-def command(readme: bool, measure: bool, model: bool, causes: bool, exact: bool, as_json: bool) -> None:
+def command(
+    readme: bool, measure: bool, model: bool, causes: bool, exact: bool, specialised: bool, as_json: bool
+) -> None:
     """Print circuit shapes, launch tokens of every test kernel, compile times, and the last measurement."""
     if readme and as_json:
         raise CompileError("--readme prints nothing", hint="leave out --json")
@@ -32,6 +39,7 @@ def command(readme: bool, measure: bool, model: bool, causes: bool, exact: bool,
         )
     sys.path.insert(0, str(ROOT))
     from bench import exact_table, measured, model_check, report, token_causes
+    from bench import specialised as own_machines
 
     def say(line: str) -> None:
         click.echo(line, err=as_json)
@@ -44,6 +52,8 @@ def command(readme: bool, measure: bool, model: bool, causes: bool, exact: bool,
         token_causes.measure(progress=say)
     if exact:
         exact_table.measure(progress=say)
+    if specialised:
+        own_machines.check(say)
     if readme:
         report.update_readme(ROOT / "README.md")
     elif as_json:

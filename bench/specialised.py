@@ -1,0 +1,185 @@
+"""Every test kernel's own machine (`qgpuc compile --specialise`) in stock transformers, against the general machine.
+
+A kernel's checkpoint is written, loaded by AutoModelForCausalLM and checked on the kernel's first input set: each token
+of the trace in one prefill, and a short launch also token by token. Sizes are those of the loaded model. An outcome is
+kept in specialised.json with a digest of the placed circuit and the tokens; only what has changed since is done again:
+
+    qgpuc bench --specialised
+"""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench import kernels
+from bench.stored import read_json, read_rows, write_rows
+from runtime.launcher import ModelEngine, Program
+from tests.kernels.case import MACHINES, KernelCase
+from tests.kernels.cases import CASES, cases_for
+from toolchain import machine_build
+from toolchain.circuit_ir.text import print_placed
+from toolchain.machine_build import Model
+from toolchain.machine_spec import MachineSpec
+
+STORED = Path(__file__).parent / "specialised.json"
+DTYPE = "bfloat16"
+GENERAL = "(general)"
+"""Stands for the kernel in the row of the machine that runs them all."""
+BY_TOKEN = 60
+"""Launches of at most this many tokens are decoded to the end."""
+TIMED = 12
+"""Tokens that are decoded to measure the speed."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model's size, how it ran a kernel, and the digest of what was run. `parameters`, `nonzeros` are counts.
+
+    `inside`: nonzeros but those of the two tables that have a row for each token.
+
+    `wrong`: tokens that the model would not have written; `decoded`: tokens that it wrote by itself, one by one.
+    """
+
+    machine: str
+    kernel: str
+    layers: int
+    hidden: int
+    parameters: int
+    nonzeros: int
+    inside: int
+    bytes: int
+    load: int
+    tokens: int
+    wrong: int
+    decoded: int
+    load_seconds: float
+    tokens_per_second: float
+    digest: str
+
+    @property
+    def row(self) -> str:
+        size = f"{self.layers} | {self.hidden} | {self.parameters / 1e6:.1f}"
+        size += f" | {self.nonzeros / 1e3:,.0f} | {self.inside / 1e3:,.0f}"
+        run = f"{self.load} | {self.tokens} | {self.wrong} | {self.decoded}"
+        speed = f"{self.load_seconds:.2f} | {self.tokens_per_second:.1f}"
+        return f"| {self.machine} | {self.kernel} | {size} | {self.bytes / 1e6:.0f} | {run} | {speed} |"
+
+
+HEADER = (
+    "| machine | kernel | layers | hidden | parameters, M | nonzeros, k | of them in layers, k | MB "
+    "| load tokens | launch tokens | wrong | decoded | loads in, s | tokens/s |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def _digest(model: Model, program: Program) -> str:
+    """Changes with the placed circuit and with the launch's tokens, the host's and the model's."""
+    vocabulary = program.vocabulary
+    tokens = [vocabulary.id(token) for token in (*program.load(), *program.interpret().tokens)]
+    return hashlib.sha256(f"{print_placed(model.placed)}{tokens!r}".encode()).hexdigest()[:16]
+
+
+def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
+    """Loads a checkpoint and runs the program on it."""
+    import torch
+
+    begin = time.perf_counter()
+    engine = ModelEngine(folder)
+    load_seconds = time.perf_counter() - begin
+    expected = program.interpret()
+    wrong = engine.wrong_tokens(program, expected)
+    vocabulary = program.vocabulary
+    load = [vocabulary.id(token) for token in program.load()]
+    wanted = [vocabulary.id(token) for token in expected.tokens]
+    limit = len(wanted) if len(wanted) <= BY_TOKEN else TIMED
+    moments: list[float] = []
+    said = engine.model.decode(load, limit, lambda token: moments.append(time.perf_counter()))
+    wrong = max(wrong, sum(a != b for a, b in zip(said, wanted[:limit], strict=True)))
+    parameters = engine.model.parameters()
+    counts = {name: int(torch.count_nonzero(item)) for name, item in parameters.items()}
+    config = read_json(folder / "config.json")
+    return Outcome(
+        machine=program.spec.name,
+        kernel=kernel,
+        layers=config["num_hidden_layers"] - 1,
+        hidden=config["hidden_size"],
+        parameters=sum(item.numel() for item in parameters.values()),
+        nonzeros=sum(counts.values()),
+        inside=sum(count for name, count in counts.items() if ".layers." in name),
+        bytes=sum(item.numel() * item.element_size() for item in parameters.values()),
+        load=len(load),
+        tokens=len(wanted),
+        wrong=wrong,
+        decoded=len(said),
+        load_seconds=round(load_seconds, 2),
+        tokens_per_second=round((len(moments) - 1) / (moments[-1] - moments[0]), 1),
+        digest=digest,
+    )
+
+
+def stored(path: Path = STORED) -> dict[tuple[str, str], Outcome]:
+    """Outcomes by machine and kernel."""
+    if not path.exists():
+        return {}
+    return {(item.machine, item.kernel): item for item in read_rows(path, Outcome)}
+
+
+def _store(outcomes: Iterable[Outcome], path: Path) -> None:
+    rows = {(item.machine, item.kernel): item for item in outcomes}
+    write_rows(path, [rows[key] for key in sorted(rows)])
+
+
+def _special(case: KernelCase, program: Program, last: Outcome | None) -> Outcome | None:
+    """The kernel's outcome on its own machine, None where the last one still holds."""
+    spec = program.spec
+    model = machine_build.specialised_model(program.rom, spec)
+    program = replace(program, baked=model.spec)
+    digest = _digest(model, program)
+    if last is not None and last.digest == digest:
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        machine_build.build_beside(model, DTYPE, Path(name))
+        return _run(case.name, program, Path(name), digest)
+
+
+def _general(case: KernelCase, program: Program, last: Outcome | None) -> Outcome | None:
+    """The general machine's outcome on one kernel, None where the last one still holds."""
+    spec = program.spec
+    digest = _digest(Model(spec, machine_build.placed_circuit(spec)), program)
+    if last is not None and last.digest == digest:
+        return None
+    return _run(GENERAL, program, machine_build.ensure_checkpoint(spec, DTYPE), digest)
+
+
+Run = Callable[[KernelCase, Program, Outcome | None], Outcome | None]
+"""A model on a kernel: its outcome, None where the last one still holds."""
+
+
+def _runs() -> Iterator[tuple[str, MachineSpec, KernelCase, Run]]:
+    """What is to be run, by name: the general machines, on their first kernel; then each kernel on each machine."""
+    for spec in MACHINES:
+        yield GENERAL, spec, cases_for(spec)[0], _general
+    for case in CASES:
+        yield from ((case.name, spec, case, _special) for spec in MACHINES if case.fits(spec))
+
+
+def check(say: Say, path: Path = STORED) -> None:
+    """Runs what has changed, says each row as it comes, and stores it at once."""
+    names = {(spec.name, name) for name, spec, _, _ in _runs()}
+    known = {key: outcome for key, outcome in stored(path).items() if key in names}
+    for name, spec, case, run in _runs():
+        outcome = run(case, kernels.program(case, spec), known.get((spec.name, name)))
+        if outcome is not None:
+            known[spec.name, name] = outcome
+            _store(known.values(), path)
+            say(outcome.row)
+
+
+def table(path: Path = STORED) -> Iterator[str]:
+    """All outcomes, a row each; the general machine's before the kernels'."""
+    yield from HEADER
+    yield from (outcome.row for outcome in stored(path).values())
