@@ -9,7 +9,7 @@ All zero ROM rows, empty return sequences and zero memory words are left out: re
 
 from collections.abc import Iterator
 
-from runtime.vocabulary import HALF_BITS, Kind, Token, val, word
+from runtime.vocabulary import HALF_BITS, Kind, Token, val, word_tokens
 from toolchain.errors import CompileError
 from toolchain.launch import Argument, ArrayArgument, Launch
 from toolchain.machine_spec import CHUNK_BITS, MachineSpec
@@ -283,4 +283,4 @@ def _memory(spec: MachineSpec, words: tuple[int, ...]) -> Iterator[Token]:
     for address, value in enumerate(words):
         if value:
             yield Token(Kind.MEM, address)
-            yield from word(spec, value)
+            yield from word_tokens(spec, value)

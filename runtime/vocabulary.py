@@ -67,7 +67,7 @@ def short(value: int) -> Token:
     return Token(Kind.SHORT, value)
 
 
-def word(spec: MachineSpec, value: int) -> tuple[Token, ...]:
+def word_tokens(spec: MachineSpec, value: int) -> tuple[Token, ...]:
     """The tokens that say a 32-bit value: SHORT where it fits, else its low and its high half."""
     signed = value - (1 << WORD_BITS) if value >> (WORD_BITS - 1) else value
     if -(1 << (spec.short_bits - 1)) <= signed < 1 << (spec.short_bits - 1):

@@ -28,7 +28,7 @@ class Records:
 
 
 def decode_records(tokens: Iterable[Token]) -> Records:
-    """Groups a load's VAL tokens under the record they belong to, a SHORT as the two it stands for; no record comes twice."""
+    """Groups a load's VAL tokens under the record they belong to, a SHORT as two of them; no record comes twice."""
     records = Records()
     current: list[int] = []
     for token in tokens:

@@ -8,7 +8,7 @@ from runtime.launcher import ModelEngine
 from runtime.levels import Program
 from runtime.loader import load_tokens
 from runtime.trace import Narrator
-from runtime.vocabulary import Kind, Token, Vocabulary, execute, short, val, word
+from runtime.vocabulary import Kind, Token, Vocabulary, execute, short, val, word_tokens
 from tests.test_circuit_machine import both_levels, first_difference
 from toolchain.circuit_ir.evaluator import logical_evaluator
 from toolchain.circuit_ir.machine.build import build_machine
@@ -85,14 +85,14 @@ def expected(words: tuple[int, ...]) -> list[Token]:
 
 @pytest.mark.parametrize("value", EDGES)
 def test_a_word_is_said_in_one_token_where_it_fits(value: int) -> None:
-    assert list(word(NANO, value % (1 << 32))) == said(value)
+    assert list(word_tokens(NANO, value % (1 << 32))) == said(value)
 
 
 def test_a_machine_may_have_other_short_values() -> None:
     narrow = replace(NANO, short_bits=5)
-    assert word(narrow, 15) == (short(15),)
-    assert word(narrow, 16) == (val(16), val(0))
-    assert word(narrow, 2**32 - 16) == (short(-16),)
+    assert word_tokens(narrow, 15) == (short(15),)
+    assert word_tokens(narrow, 16) == (val(16), val(0))
+    assert word_tokens(narrow, 2**32 - 16) == (short(-16),)
     with pytest.raises(ValueError, match="is not a token of machine"):
         Vocabulary(narrow).id(short(16))
     with pytest.raises(CompileError, match="short_bits is 17; a token has room for 2 to 16"):
@@ -102,15 +102,15 @@ def test_a_machine_may_have_other_short_values() -> None:
 @pytest.mark.parametrize("value", [-2048, -1, 0, 1, 2047])
 def test_the_output_spells_a_short_value_with_its_sign(value: int) -> None:
     vocabulary = Vocabulary(NANO)
-    code = output_code(vocabulary, short(value))
-    assert code == 1 << 17 | value % (1 << 16)
+    code = 1 << 17 | value % (1 << 16)
+    assert output_code(vocabulary, short(value)) == code
     assert token_of_code(vocabulary, code) == short(value)
     assert vocabulary.text(short(value)) == f"SHORT({value})"
 
 
 @pytest.mark.parametrize("code", [1 << 17 | 2048, 1 << 17 | 0xF7FF, 3 << 16])
 def test_a_code_of_no_token_is_refused(code: int) -> None:
-    with pytest.raises(ValueError, match="not a token|names no token"):
+    with pytest.raises(ValueError, match=r"not a token|names no token"):
         token_of_code(Vocabulary(NANO), code)
 
 

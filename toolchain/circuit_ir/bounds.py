@@ -2,7 +2,7 @@
 
 Assumes the wires' ranges (ranges.py says which are proved and which are promises) and checks, for the dtype:
 
-    ages         an age counter's powers of two stay within the flat part of its thresholds
+    ages         an age counter's powers of two drift less than its thresholds can bear
     norm         the data's energy cannot move an RMSNorm that the ballast makes the identity
     gates        a pre-activation whose size matters fits the significand; for the others the sign decides
     products     silu(gate) * up fits the significand
@@ -165,12 +165,13 @@ class _Prover:
             self._arrive(arriving, wire, 0.0 if self.dtype is Dtype.BFLOAT16 else error, place)
 
     def _age(self, op: Age, place: str) -> None:
-        """Thresholds are flat from 7/8 to 5/4 of a power of two: of that the stream's rounding takes less than 2**-7 of
-        the logarithm, the rest is room for the decay to drift away from powers of two."""
+        """In float32 a threshold is flat from 7/8 to 5/4 of a power of two. In bfloat16 its two ramps are rounded apart
+        between powers of two, so the decay may drift no farther than the stream rounds away: half a last place."""
         for form in (op.event, *([] if op.twice is None else [op.twice])):
             self._literal(form, place)
         drift = age_decay(self.dtype).drift * self._oldest(op.output)
-        self.report.check("ages: drift of the logarithm", drift, math.log2(8 / 7) - 2.0**-7, place)
+        below = 1 / 8 if self.dtype is Dtype.FLOAT32 else 2.0 ** -(self.dtype.significand + 1)
+        self.report.check("ages: drift of the logarithm", drift, -math.log2(1 - below), place)
 
     def _oldest(self, age: Wire) -> float:
         """The age above the last threshold: a gate 4 * 2**n * age tells n from n + 1."""

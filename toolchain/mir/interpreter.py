@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from runtime.loader import existing_lanes, indices, initial_memory, link_symbols
-from runtime.vocabulary import END, Kind, Token, execute, val, word
+from runtime.vocabulary import END, Kind, Token, execute, val, word_tokens
 from toolchain.errors import CompileError, SourceLocation, VerifyError
 from toolchain.launch import NO_END, Launch
 from toolchain.machine_spec import PREDICATES, STAGES, MachineSpec
@@ -435,7 +435,7 @@ class _Run:
                 self.registers[warp][lane][item.register] = value
         for lane, value in [(-1, next(iter(values.values())))] if item.uniform else values.items():
             name = f"r{item.register} (all lanes)" if item.uniform else f"r{item.register}"
-            tokens = (val(value),) if item.narrow else word(self.spec, value)
+            tokens = (val(value),) if item.narrow else word_tokens(self.spec, value)
             self.emit_word(tokens, f"register {name}", partial(place, lane=lane, source=source))
 
     def store(
@@ -465,7 +465,7 @@ class _Run:
             value = what(state)
             here = partial(place, lane=lane, source=store.source)
             self.emit(Token(kind, address), here(f"store to {space}word {address}"))
-            self.emit_word(word(self.spec, value), f"{space}word {address}", here)
+            self.emit_word(word_tokens(self.spec, value), f"{space}word {address}", here)
             memory[address] = value
 
 

@@ -153,8 +153,10 @@ class _HeadTensors:
         self.scalar("b", Affine(constant=0.5), 2 * SATURATED)
         decay = age_decay(self.stream.dtype)
         self.decay(decay.log_rate, decay.bias)
+        row = self.tensors["linear_attn.in_proj_a.weight"][self.head]
+        self.stream.add_constant(row, decay.once)
         if op.twice is not None:
-            self.scalar("a", op.twice, decay.twice)
+            self.stream.add_form(row, op.twice, decay.more)
         self.gate_open(0)
         self.output(op.output, 0, 1)
 
