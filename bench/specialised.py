@@ -39,7 +39,8 @@ Say = Callable[[str], None]
 class Outcome:
     """A model's size, how it ran a kernel, and the digest of what was run. `parameters`, `nonzeros` are counts.
 
-    `inside`: nonzeros but those of the two tables that have a row for each token.
+    `answer_seconds`: from the folder to the end token, in a process that has imported transformers; None where not
+    all tokens were decoded. `inside`: nonzeros but those of the two tables that have a row for each token.
 
     `wrong`: tokens that the model would not have written; `decoded`: tokens that it wrote by itself, one by one.
     """
@@ -57,6 +58,7 @@ class Outcome:
     wrong: int
     decoded: int
     load_seconds: float
+    answer_seconds: float | None
     tokens_per_second: float
     digest: str
 
@@ -65,14 +67,15 @@ class Outcome:
         size = f"{self.layers} | {self.hidden} | {self.parameters / 1e6:.1f}"
         size += f" | {self.nonzeros / 1e3:,.0f} | {self.inside / 1e3:,.0f}"
         run = f"{self.load} | {self.tokens} | {self.wrong} | {self.decoded}"
-        speed = f"{self.load_seconds:.2f} | {self.tokens_per_second:.1f}"
+        answer = "" if self.answer_seconds is None else f"{self.answer_seconds:.2f}"
+        speed = f"{self.load_seconds:.2f} | {answer} | {self.tokens_per_second:.1f}"
         return f"| {self.machine} | {self.kernel} | {size} | {self.bytes / 1e6:.0f} | {run} | {speed} |"
 
 
 HEADER = (
     "| machine | kernel | layers | hidden | parameters, M | nonzeros, k | of them in layers, k | MB "
-    "| load tokens | launch tokens | wrong | decoded | loads in, s | tokens/s |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    "| load tokens | launch tokens | wrong | decoded | loads in, s | answers in, s | tokens/s |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
@@ -96,6 +99,7 @@ def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
     load = [vocabulary.id(token) for token in program.load()]
     wanted = [vocabulary.id(token) for token in expected.tokens]
     limit = len(wanted) if len(wanted) <= BY_TOKEN else TIMED
+    begin = time.perf_counter()
     moments: list[float] = []
     said = engine.model.decode(load, limit, lambda token: moments.append(time.perf_counter()))
     wrong = max(wrong, sum(a != b for a, b in zip(said, wanted[:limit], strict=True)))
@@ -116,6 +120,7 @@ def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
         wrong=wrong,
         decoded=len(said),
         load_seconds=round(load_seconds, 2),
+        answer_seconds=round(load_seconds + moments[-1] - begin, 2) if len(said) == len(wanted) else None,
         tokens_per_second=round((len(moments) - 1) / (moments[-1] - moments[0]), 1),
         digest=digest,
     )
