@@ -22,6 +22,7 @@ from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 from toolchain.weights_backend.layers import CONVOLUTION, Stream, Tensors, layer_tensors, norm_weight
 from toolchain.weights_backend.numerics import Dtype, rounded
+from toolchain.weights_backend.slot_ranges import RANGES_FILE, SlotRanges, slot_ranges, tensors_hash
 
 SPEC_FILE = "qgpuc.json"
 PROOF_FILE = "bounds.txt"
@@ -256,6 +257,8 @@ def build_checkpoint(
         (temporary / PROOF_FILE).write_text("\n".join([*proof.lines(), "", *promises(placed)]) + "\n")
         _write_tokenizer(spec, temporary)
         _write_weights(spec, placed, dtype, embed, temporary, progress)
+        shards = sorted(temporary.glob("*.safetensors"))
+        SlotRanges(tensors_hash(shards), slot_ranges(placed)).write(temporary / RANGES_FILE)
         if directory.exists():
             shutil.rmtree(directory)
         os.replace(temporary, directory)
