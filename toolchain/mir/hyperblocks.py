@@ -22,6 +22,7 @@ from toolchain.mir.hyperblock import FreshNames, absorb, concerns_warp, looks_at
 from toolchain.mir.ir import Block, Function
 from toolchain.mir.layout import layout, reconverges
 from toolchain.mir.schedule import schedule
+from toolchain.mir.schedule_policy import QUICK
 
 PASS_NAME = "hyperblocks"
 
@@ -130,14 +131,19 @@ def run(function: Function, spec: MachineSpec) -> Function:
         found, estimate = _best(function, spec, room)
         if estimate < _SURE * spec.blocks:
             return found
-        prepared = layout(regalloc.coalesce(layout(found)))
-        needed = len(schedule(prepared, spec, blocks_first=True).blocks)
+        needed = _blocks_needed(layout(regalloc.coalesce(layout(found))), spec)
         if not least or needed < least:
             best, least = found, needed
         if needed <= spec.blocks:
             break
         room -= needed - spec.blocks
     return best
+
+
+def _blocks_needed(prepared: Function, spec: MachineSpec) -> int:
+    """Machine blocks that the scheduler needs; a quick schedule tells enough where it fits the ROM."""
+    quick = len(schedule(prepared, spec, blocks_first=True, policy=QUICK).blocks)
+    return quick if quick <= spec.blocks else len(schedule(prepared, spec, blocks_first=True).blocks)
 
 
 def _best(function: Function, spec: MachineSpec, room: int) -> tuple[Function, int]:

@@ -127,8 +127,8 @@ class CutSearch:
         best_line: Line | None = None
         seen: set[tuple[int, ...]] = set()
         for number, order in enumerate(orders(self.dag)):
-            if best is None and number == NAMED_ORDERS:
-                return None
+            if number == NAMED_ORDERS and (best is None or not self.policy.shuffled):
+                break
             if order in seen:
                 continue
             seen.add(order)
