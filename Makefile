@@ -5,6 +5,7 @@
 # make bench       print the performance tables; `make readme` writes them into README.md
 # make measure     measure anew what those tables quote: compile times, the build of classic
 # make model       check in the stock model every kernel that has changed since (an hour for all)
+# make engines     measure anew the sparse engine and the stock model's decoding
 # make lint        ruff and pyright only
 # make format      ruff's formatter
 
@@ -12,7 +13,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow golden bench measure model readme lint format clean
+.PHONY: demo test test-slow golden bench measure model engines readme lint format clean
 
 demo: $(READY)
 	$(BIN)/qgpuc run examples/dot.cu --grid 1 --block 1 \
@@ -35,6 +36,9 @@ measure: $(READY)
 
 model: $(READY)
 	$(BIN)/qgpuc bench --model
+
+engines: $(READY)
+	$(BIN)/qgpuc bench --engines
 
 readme: $(READY)
 	$(BIN)/qgpuc bench --readme

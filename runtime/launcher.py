@@ -3,22 +3,25 @@
 An engine executes the load tokens and gives back every token of the launch and the memory it ends with:
 
     interp          the machine interpreter (toolchain/mir/interpreter.py): the definition of the result
+    sparse          a checkpoint's nonzero weights as native integer code (runtime/sparse)
     transformers    a stock Qwen3.5 checkpoint, unmodified `transformers`, greedy, token by token
 
 The host encodes, feeds, and reads the result out of the recurrent state. It computes nothing of the kernel.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from runtime.loader import load_tokens
-from runtime.transformers_engine import TransformersEngine
+from runtime.sparse.model import SparseModel
+from runtime.transformers_engine import TransformersEngine, checkpoint_spec
 from runtime.vocabulary import Token, Vocabulary
 from toolchain.circuit_ir.specialise import program_digest, specialised_name
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
+from toolchain.machine_build import Progress, cache_folder, quiet
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.interpreter import MachineFault, MachineResult, Provenance, run_launch
 from toolchain.mir.rom import RomImage
@@ -103,30 +106,69 @@ class InterpreterEngine:
         return EngineResult(result.tokens, result.memory)
 
 
-class ModelEngine:
-    """A stock model decoding token by token. `checkpoint` is a folder that `qgpuc build` made."""
+class CheckpointEngine:
+    """An engine that a checkpoint folder decides. `decode` says tokens after those of the load."""
 
-    name = "transformers"
+    name: str
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
-        self.model = TransformersEngine(checkpoint)
+        self.spec, self.place = checkpoint_spec(checkpoint)
+
+    def decode(self, load: Sequence[int], limit: int, on_token: Callable[[int], None]) -> list[int]:
+        raise NotImplementedError
+
+    def memory(self) -> tuple[int, ...]:
+        """Global memory after the last token."""
+        raise NotImplementedError
 
     def run(self, program: Program, on_token: OnToken) -> EngineResult:
-        program = program.on(self.model.spec, self.checkpoint)
+        program = program.on(self.spec, self.checkpoint)
         vocabulary = program.vocabulary
         load = [vocabulary.id(token) for token in program.load()]
-        written = self.model.decode(load, TOKEN_LIMIT, lambda number: on_token(vocabulary.token(number)))
+        written = self.decode(load, TOKEN_LIMIT, lambda number: on_token(vocabulary.token(number)))
         tokens = tuple(vocabulary.token(number) for number in written)
         if not tokens or not tokens[-1].is_end:
             raise CompileError(
                 f"the launch did not end within {TOKEN_LIMIT} tokens", hint="does the kernel end?"
             )
-        return EngineResult(tokens, tuple(self.model.memory()))
+        return EngineResult(tokens, self.memory())
+
+
+class SparseEngine(CheckpointEngine):
+    """The checkpoint's nonzero weights as native integer code (runtime/sparse)."""
+
+    name = "sparse"
+
+    def __init__(self, checkpoint: Path, progress: Progress = quiet) -> None:
+        super().__init__(checkpoint)
+        self.model = SparseModel(checkpoint, self.place, cache_folder(), progress)
+
+    def decode(self, load: Sequence[int], limit: int, on_token: Callable[[int], None]) -> list[int]:
+        return self.model.run(load, limit, on_token)
+
+    def memory(self) -> tuple[int, ...]:
+        return self.model.memory(self.spec.memory_words)
+
+
+class ModelEngine(CheckpointEngine):
+    """A stock model decoding token by token. `checkpoint` is a folder that `qgpuc build` made."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Path) -> None:
+        super().__init__(checkpoint)
+        self.model = TransformersEngine(checkpoint)
+
+    def decode(self, load: Sequence[int], limit: int, on_token: Callable[[int], None]) -> list[int]:
+        return self.model.decode(load, limit, on_token)
+
+    def memory(self) -> tuple[int, ...]:
+        return tuple(self.model.memory())
 
     def prefill_check(self, program: Program, expected: MachineResult) -> "Difference | None":
         """Checks a whole proposed trace in one pass; names the first token the model would not write."""
-        program = program.on(self.model.spec, self.checkpoint)
+        program = program.on(self.spec, self.checkpoint)
         vocabulary = program.vocabulary
         load = [vocabulary.id(token) for token in program.load()]
         index = self.model.prefill_check(load, [vocabulary.id(token) for token in expected.tokens])
@@ -136,24 +178,20 @@ class ModelEngine:
 
     def wrong_tokens(self, program: Program, expected: MachineResult) -> int:
         """How many tokens of a trace the model would not write, each after the right ones before it."""
-        program = program.on(self.model.spec, self.checkpoint)
+        program = program.on(self.spec, self.checkpoint)
         vocabulary = program.vocabulary
         wanted = [vocabulary.id(token) for token in expected.tokens]
         said = self.model.said([vocabulary.id(token) for token in program.load()], wanted)
         return sum(a != b for a, b in zip(said, wanted, strict=True))
 
 
-def open_engine(name: str, checkpoint: Path | None) -> Engine:
+def open_engine(name: str, checkpoint: Path | None, progress: Progress = quiet) -> Engine:
     """The engine by name; `checkpoint` is its weights. Raises CompileError where either is not there."""
     if name == "interp":
         return InterpreterEngine()
-    if name == "transformers":
-        if checkpoint is None:
-            raise CompileError("the transformers engine needs a checkpoint", hint="--checkpoint DIR")
-        return ModelEngine(checkpoint)
-    raise CompileError(
-        f"the engine '{name}' is not built yet", hint="use --engine transformers or --engine interp"
-    )
+    if checkpoint is None:
+        raise CompileError(f"the {name} engine needs a checkpoint", hint="--checkpoint DIR")
+    return ModelEngine(checkpoint) if name == "transformers" else SparseEngine(checkpoint, progress)
 
 
 @dataclass(frozen=True)

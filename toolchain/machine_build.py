@@ -105,10 +105,14 @@ def placed_size(spec: MachineSpec) -> str:
     return forms.placed_size(placed_circuit(spec))
 
 
+def cache_folder() -> Path:
+    """Where this user's checkpoints and native code are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qgpuc"
+
+
 def cached_checkpoint(spec: MachineSpec, dtype: str) -> Path:
     """Where the checkpoint of a machine lies once it is built: by name, dtype, and what it was built from."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qgpuc"
-    return root / f"{spec.name}-{dtype}-{_fingerprint(spec, dtype)}"
+    return cache_folder() / f"{spec.name}-{dtype}-{_fingerprint(spec, dtype)}"
 
 
 def ensure_checkpoint(spec: MachineSpec, dtype: str, progress: Progress = quiet) -> Path:

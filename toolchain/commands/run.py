@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from runtime.arguments import parse_launch
-from runtime.launcher import Difference, Engine, Program, RunReport, open_engine, run_program
+from runtime.launcher import Difference, Engine, Program, RunReport, SparseEngine, open_engine, run_program
 from runtime.levels import check_accesses, check_program
 from runtime.trace import Narrator, print_trace
 from runtime.transformers_engine import checkpoint_spec
@@ -25,7 +25,7 @@ ENGINES = ("interp", "sparse", "transformers")
 @click.command(name="run")
 @KERNEL
 @LAUNCH
-@click.option("--engine", type=click.Choice(ENGINES), default="transformers", show_default=True)
+@click.option("--engine", type=click.Choice(ENGINES), default="sparse", show_default=True)
 @CHECKPOINT
 @DTYPE
 @click.option("--check", is_flag=True, help="hold every token against the machine interpreter's")
@@ -102,10 +102,16 @@ def print_sizes(compilation: Compilation, spec: MachineSpec | None, engine: str)
 
 def opened_engine(name: str, spec: MachineSpec, dtype: str, checkpoint: Path | None) -> Engine:
     """The engine, on the given checkpoint or on the cached one, which is built if need be."""
-    if name != "transformers" or checkpoint is not None:
-        return open_engine(name, checkpoint)
-    with building(f"building the {spec.name} checkpoint, once") as progress:
-        checkpoint = machine_build.ensure_checkpoint(spec, dtype, progress)
+    if name != "interp" and checkpoint is None:
+        with building(f"building the {spec.name} checkpoint, once") as progress:
+            checkpoint = machine_build.ensure_checkpoint(spec, dtype, progress)
+    if name == "sparse":
+        with building("packing the checkpoint's nonzero weights, once") as progress:
+            engine = open_engine(name, checkpoint, progress)
+        assert isinstance(engine, SparseEngine)
+        if engine.model.reason is not None:
+            click.echo(f"note: every rounding is worked out, which is slow: {engine.model.reason}", err=True)
+        return engine
     with waiting("loading the checkpoint"):
         return open_engine(name, checkpoint)
 
