@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import model_check
+from bench import engines, model_check
 from bench.host import Host, describe
 from bench.kernels import compile_seconds
 from bench.stored import read_json, write_json
@@ -70,4 +70,5 @@ def lines(path: Path = STORED) -> Iterator[str]:
     yield f"| {what} | {item.compile_seconds} s | 0.5 s |"
     yield f"| building the `classic` checkpoint | {item.build_seconds} s | 60 s |"
     yield f"| memory for it | {item.build_gigabytes} GB | 6 GB |"
+    yield from engines.summary()
     yield from model_check.summary()

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from bench import (
     activity,
+    compile_curve,
     compile_times,
+    engines,
     exact_table,
     launch_tokens,
     measured,
@@ -42,6 +44,8 @@ TABLES = (
     Table("token causes", token_causes.lines),
     Table("exact search", exact_table.lines),
     Table("compile times", compile_times.lines),
+    Table("engines", engines.lines),
+    Table("compile curve", compile_curve.lines),
     Table("measured", measured.lines),
     Table("model check", model_check.table),
     Table("specialised", specialised.table),

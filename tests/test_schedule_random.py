@@ -19,6 +19,7 @@ from toolchain.mir.schedule_cut import Cut, CutSearch, Packer
 from toolchain.mir.schedule_dag import build_dag
 from toolchain.mir.schedule_line import line_of
 from toolchain.mir.schedule_orders import orders
+from toolchain.mir.schedule_policy import QUICK
 from toolchain.mir.verifier import verify
 
 
@@ -73,4 +74,21 @@ def test_a_bound_leaves_out_only_cuts_that_are_not_cheaper(blocks_first: bool) -
                     outcomes.add(cheaper)
                 if best is None or (free is not None and search.cost_of(free) < search.cost_of(best)):
                     best = free
+    assert outcomes == {False, True}
+
+
+def test_a_quick_search_finds_nothing_better() -> None:
+    """Never fewer machine blocks than the whole search, a cut wherever that finds one, and not always as good."""
+    outcomes: set[bool] = set()
+    for seed in range(12):
+        function = ProgramMaker(random.Random(seed), private=False).function()
+        live = liveness.analyse(function)
+        for block in function.blocks:
+            packer = Packer(build_dag(block, live.after[block.label]))
+            whole = CutSearch(packer, CLASSIC, blocks_first=True)
+            quick, best = CutSearch(packer, CLASSIC, blocks_first=True, policy=QUICK).search(), whole.search()
+            assert (quick is None) == (best is None)
+            if quick is not None and best is not None:
+                assert whole.cost_of(quick) >= whole.cost_of(best)
+                outcomes.add(whole.cost_of(quick) > whole.cost_of(best))
     assert outcomes == {False, True}

@@ -2,35 +2,41 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from toolchain.errors import CompileError
 
 ROOT = Path(__file__).parent.parent.parent
+Say = Callable[[str], None]
+MEASUREMENTS = {
+    "measure": "compile times and the build of classic",
+    "model": "every kernel in the stock model that has changed since (an hour)",
+    "causes": "what each pass saves in tokens (minutes)",
+    "exact": "small kernels searched for the fewest tokens (minutes)",
+    "specialised": "every kernel's own machine that has changed since (an hour)",
+    "curve": "compile time against program size (minutes)",
+    "engines": "the sparse engine and the stock model (minutes)",
+}
+"""Option -> what it measures anew before the tables are printed, in this order."""
+
+
+def _options(function: Callable[..., None]) -> Callable[..., None]:
+    """An option a measurement."""
+    for name, what in reversed(MEASUREMENTS.items()):
+        function = click.option(f"--{name}", is_flag=True, help=f"first measure anew: {what}")(function)
+    return function
 
 
 @click.command(name="bench")
 @click.option("--readme", is_flag=True, help="write the numbers into README.md instead of printing them")
-@click.option("--measure", is_flag=True, help="first measure anew compile times and the build of classic")
-@click.option(
-    "--model",
-    is_flag=True,
-    help="first check every kernel in the stock model that has changed since (an hour)",
-)
-@click.option("--causes", is_flag=True, help="first measure anew what each pass saves in tokens (minutes)")
-@click.option("--exact", is_flag=True, help="first search small kernels for the fewest tokens (minutes)")
-@click.option(
-    "--specialised",
-    is_flag=True,
-    help="first build and run every kernel's own machine that has changed since (an hour)",
-)
+@_options
 @click.option("--json", "as_json", is_flag=True, help="print the tables' rows as JSON")
-def command(
-    readme: bool, measure: bool, model: bool, causes: bool, exact: bool, specialised: bool, as_json: bool
-) -> None:
-    """Print circuit shapes, launch tokens of every test kernel, compile times, and the last measurement."""
+def command(readme: bool, as_json: bool, **chosen: Any) -> None:
+    """Print circuit shapes, launch tokens of every test kernel, compile times, and the last measurements."""
     if readme and as_json:
         raise CompileError("--readme prints nothing", hint="leave out --json")
     if not (ROOT / "bench" / "report.py").exists():
@@ -38,22 +44,9 @@ def command(
             "bench needs the source tree", hint="run it from an editable install: pip install -e ."
         )
     sys.path.insert(0, str(ROOT))
-    from bench import exact_table, measured, model_check, report, token_causes
-    from bench import specialised as own_machines
+    from bench import report
 
-    def say(line: str) -> None:
-        click.echo(line, err=as_json)
-
-    if measure:
-        measured.measure()
-    if model:
-        model_check.check(say)
-    if causes:
-        token_causes.measure(progress=say)
-    if exact:
-        exact_table.measure(progress=say)
-    if specialised:
-        own_machines.check(say)
+    measure([name for name in MEASUREMENTS if chosen[name]], lambda line: click.echo(line, err=as_json))
     if readme:
         report.update_readme(ROOT / "README.md")
     elif as_json:
@@ -61,3 +54,20 @@ def command(
     else:
         for line in report.lines():
             click.echo(line)
+
+
+def measure(names: list[str], say: Say) -> None:
+    """Takes measurements and stores them; `say` hears how they go on."""
+    from bench import compile_curve, engines, exact_table, measured, model_check, specialised, token_causes
+
+    functions: dict[str, Callable[[], None]] = {
+        "measure": measured.measure,
+        "model": lambda: model_check.check(say),
+        "causes": lambda: token_causes.measure(progress=say),
+        "exact": lambda: exact_table.measure(progress=say),
+        "specialised": lambda: specialised.check(say),
+        "curve": lambda: compile_curve.measure(say=say),
+        "engines": lambda: engines.measure(progress=say),
+    }
+    for name in names:
+        functions[name]()
