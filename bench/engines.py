@@ -169,14 +169,10 @@ def _profile() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     names = [*records, "other", "launch"]
     microseconds = {name: round(float(value) * 1e6, 2) for name, value in zip(names, fit, strict=True)}
     labels = [*(op.name for op in Op), "terms"]
-    table = {
-        kind: {
-            label: round(value / totals[kind], 1)
-            for label, value in zip(labels, counts, strict=True)
-            if value
-        }
-        for kind, counts in records.items()
-    }
+    table: dict[str, dict[str, float]] = {}
+    for kind, counts in records.items():
+        pairs = zip(labels, counts.tolist(), strict=True)
+        table[kind] = {label: round(count / totals[kind], 1) for label, count in pairs if count}
     return microseconds, table
 
 
