@@ -128,8 +128,8 @@ class _Schedule:
     def _search(self, op: Memory | Age, candidates: range, times: dict[str, int]) -> None:
         """Places a head in the first of `candidates` with room, or makes room by moving others in their windows.
 
-        The moves are an augmenting path of a matching of heads and places, so that a head is refused only where no
-        choice of places for those before it leaves it one.
+        The moves are an augmenting path of a matching of heads and places. A window is what a head's neighbours leave
+        it where they stand now: heads that would have to move together are not moved, and one may be refused for that.
         """
         came: dict[int, tuple[int, Memory | Age] | None] = dict.fromkeys(candidates)
         queue = list(candidates)
