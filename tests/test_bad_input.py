@@ -184,7 +184,7 @@ def _binary(folder: Path, name: str) -> str:
     [
         (("--machine", "huge"), "unknown machine 'huge'"),
         (("--machine", "none.toml"), "cannot read the machine file"),
-        (("--engine", "sparse"), "not built yet"),
+        (("--engine", "sparse", "--checkpoint", "nowhere"), "is not a checkpoint of this toolchain"),
         (("--engine", "gpu"), "gpu"),
         (("--frontend", "gcc"), "unknown front end 'gcc'"),
         (("--entry", "nothing"), "nothing"),
