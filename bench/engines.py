@@ -168,7 +168,7 @@ def _profile() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     fit = np.linalg.lstsq(np.array(rows) * weights[:, None], np.array(seconds) * weights, rcond=None)[0]
     names = [*records, "other", "launch"]
     microseconds = {name: round(float(value) * 1e6, 2) for name, value in zip(names, fit, strict=True)}
-    labels = [*(op.name for op in Op), "terms"]
+    labels = ["terms", *(op.name for op in Op)]
     table: dict[str, dict[str, float]] = {}
     for kind, counts in records.items():
         pairs = zip(labels, counts.tolist(), strict=True)

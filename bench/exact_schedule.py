@@ -2,7 +2,7 @@
 
 The scheduler (toolchain/mir/schedule_cut.py) tries some linear orders of a block's graph and cuts each at its best;
 here is the least over *all* ways: any sets of operations as machine blocks, any value computed again in any of them,
-any placement into stages. The cost is the scheduler's own, expected tokens; the limits are the machine's.
+any placement into stages. The cost is the scheduler's own, tokens of a visit; the limits are the machine's.
 
 The search runs backwards from the block's end (A*, so the first way that is complete is the cheapest). A state is
 
@@ -41,8 +41,8 @@ class Outcome:
 
     label: str
     nodes: int
-    heuristic: float
-    bound: float
+    heuristic: int
+    bound: int
     cut: Cut
 
     @property
@@ -88,15 +88,14 @@ class ExactSearch:
                 self.old_readers[index] |= sum(1 << reader for reader in set(dag.readers.get(name, ())))
                 if name in dag.end_reads:
                     self.old_readers[index] |= 1 << self.count  # the terminator reads it
-        self.least = [self.search.weights[index] for index in range(self.count)]
 
-    def run(self, known: Cut) -> tuple[float, Cut]:
+    def run(self, known: Cut) -> tuple[int, Cut]:
         """A lower bound of the optimum, and the best cut found; it is `known` unless there is a better one."""
         start = (self.outputs, 0)
         until = time.perf_counter() + self.seconds
-        paid: dict[State, float] = {start: 0}
+        paid: dict[State, int] = {start: 0}
         came: dict[State, tuple[State, int]] = {}
-        heap: list[tuple[float, int, State, bool]] = [(self.rest(start), 0, start, True)]
+        heap: list[tuple[int, int, State, bool]] = [(self.rest(start), 0, start, True)]
         number = 0
         while heap:
             estimate, _, state, last = heapq.heappop(heap)
@@ -123,14 +122,14 @@ class ExactSearch:
     def finished(self, state: State) -> bool:
         return not state[0] and not self.stores & ~state[1]
 
-    def rest(self, state: State) -> float:
+    def rest(self, state: State) -> int:
         """What the machine blocks still to be put in front cost, at least."""
         needed, placed = state
-        must, tokens, flags = 0, 0.0, False
+        must, tokens, flags = 0, 0, False
         for index in bits(needed | (self.stores & ~placed)):
             must |= self.ancestors[index]
         for index in bits(needed):
-            tokens += self.least[index]
+            tokens += self.search.weights[index]
             flags |= self.dag.nodes[index].is_flag
         if not must:
             return 0
@@ -139,11 +138,11 @@ class ExactSearch:
             left[self.search.units[index]] += 1
         return tokens + flags + max(1, *(-(-left[name] // room) for name, room in ROOM.items()))
 
-    def step(self, state: State, nodes: int) -> tuple[State, float]:
+    def step(self, state: State, nodes: int) -> tuple[State, int]:
         """The state with a machine block of these nodes in front, and what the block costs."""
         needed, placed = state
         returned = list(bits(needed & nodes))
-        cost = 1 + sum(self.least[index] for index in returned)
+        cost = 1 + sum(self.search.weights[index] for index in returned)
         cost += any(self.dag.nodes[index].is_flag for index in returned)
         inputs = 0
         for index in bits(nodes):
@@ -197,21 +196,17 @@ class ExactSearch:
             if self.before[index] & ~after or self.apart[index] & nodes:
                 return False
             if needed >> index & 1:
-                returned += self.returned(index)
+                returned += self.search.weights[index]
         stores = (nodes & self.stores).bit_count() * STORE_TOKENS * self.spec.lanes
         if returned + stores + 1 > self.spec.max_returns:
             return False
         reading = nodes | (1 << self.count if last else 0)
         return not any(self.old_readers[index] & reading for index in bits(left & self.outputs))
 
-    def returned(self, index: int) -> int:
-        """Places that the node takes among what a block returns."""
-        return self.search.places[index]
-
     def traced(self, state: State, came: Mapping[State, tuple[State, int]], start: State) -> Cut:
         """The cut that leads to the state; its machine blocks come out in the order they run in."""
         segments: list[Segment] = []
-        tokens = 0.0
+        tokens = 0
         while state != start:
             before, nodes = came[state]
             placement = self.placement(nodes)
@@ -241,7 +236,7 @@ class ExactCuts:
 
     def find(self, block: Block, dag: Dag, known: Cut) -> Cut:
         """The best cut known after the search; serial blocks are one machine block anyway."""
-        bound, cut = 1.0, known
+        bound, cut = 1, known
         if block.serial or (len(known.segments) <= 1 and not self.spare(dag, known)):
             bound = known.tokens
         elif len(dag.nodes) <= self.largest:

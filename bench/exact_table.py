@@ -29,9 +29,9 @@ class Row:
     kernel: str
     blocks: int
     largest: int
-    visit: float
-    visit_best: float
-    visit_bound: float
+    visit: int
+    visit_best: int
+    visit_bound: int
     launch: int
     launch_best: int
     proven: bool
@@ -77,8 +77,8 @@ def lines(path: Path = STORED) -> Iterator[str]:
     yield "| kernel | MIR blocks | largest graph | scheduler | best found | lower bound | launch | launch, best |"
     yield "|---" * 8 + "|"
     for item in rows:
-        bound = "optimal" if item.proven else f"{item.visit_bound:g}"
-        visit = f"{item.visit:g} | {item.visit_best:g} | {bound}"
+        bound = "optimal" if item.proven else f"{item.visit_bound}"
+        visit = f"{item.visit} | {item.visit_best} | {bound}"
         yield (
             f"| {item.kernel} | {item.blocks} | {item.largest} | {visit} | {item.launch} | {item.launch_best} |"
         )
@@ -88,6 +88,6 @@ def lines(path: Path = STORED) -> Iterator[str]:
     yield (
         f"{len(rows)} kernels whose blocks have at most {LARGEST} operations; the optimum is proven for {proven}, "
         f"and the scheduler reaches it in {as_good}. Tokens of one visit of each block with all lanes, stores aside: "
-        f"{sum(item.visit for item in rows):g} by the scheduler, {sum(item.visit_best for item in rows):g} the best "
-        f"found, {sum(item.visit_bound for item in rows):g} the proven lower bound."
+        f"{sum(item.visit for item in rows)} by the scheduler, {sum(item.visit_best for item in rows)} the best "
+        f"found, {sum(item.visit_bound for item in rows)} the proven lower bound."
     )

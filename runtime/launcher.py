@@ -9,6 +9,7 @@ An engine executes the load tokens and gives back every token of the launch and 
 The host encodes, feeds, and reads the result out of the recurrent state. It computes nothing of the kernel.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,8 +107,8 @@ class InterpreterEngine:
         return EngineResult(result.tokens, result.memory)
 
 
-class CheckpointEngine:
-    """An engine that a checkpoint folder decides. `decode` says tokens after those of the load."""
+class CheckpointEngine(ABC):
+    """An engine that a checkpoint folder decides."""
 
     name: str
 
@@ -115,12 +116,13 @@ class CheckpointEngine:
         self.checkpoint = checkpoint
         self.spec, self.place = checkpoint_spec(checkpoint)
 
+    @abstractmethod
     def decode(self, load: Sequence[int], limit: int, on_token: Callable[[int], None]) -> list[int]:
-        raise NotImplementedError
+        """The tokens that are said after those of the load, up to the end token or `limit`."""
 
+    @abstractmethod
     def memory(self) -> tuple[int, ...]:
         """Global memory after the last token."""
-        raise NotImplementedError
 
     def run(self, program: Program, on_token: OnToken) -> EngineResult:
         program = program.on(self.spec, self.checkpoint)

@@ -33,12 +33,12 @@ def dags(name: str) -> list[Dag]:
     return [build_dag(block, live.after[block.label]) for block in function.blocks]
 
 
-def least(dag: Dag) -> float:
+def least(dag: Dag) -> int:
     """Tokens of the cheapest sequence of sets of nodes, each computed once: every one is tried."""
     search = CutSearch(Packer(dag), NANO)
     count = len(dag.nodes)
     everything = (1 << count) - 1
-    best = {0: 0.0}
+    best = {0: 0}
     for done in range(everything + 1):
         if done not in best:
             continue

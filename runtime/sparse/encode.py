@@ -1,62 +1,64 @@
 """What partial evaluation leaves of a network as a program for the native executor: 32-bit words.
 
-A program is a list of sections, `opcode, count` and then `count` records:
+A program is a list of sections, `opcode, count` and then `count` records (KEY and CODE: one; TEST: count is 1).
+`anchor` is a column, or -1.
 
     INPUT   column, cell                              cell = embedding[token, column]
     TAP     place, cell                               cell = history[place]
     SET     value, cell                               cell += value
     LINK    cell, constant, n, (cell, factor) * n     cell += the form
-    NODE    n, base, first, length, table, columns, sums, products, (cell, factor) * n,
+    NODE    n, base, first, length, table, columns, rows, sums, products, (cell, factor) * n,
             (column, cell) * sums, (column, up, cell, weight) * products
             row = base + the form; where row >= first: cell += table[row, column], and ... * weight * up
     STEP    n, base, first, length, sums, products, (cell, factor) * n, (value, cell) * sums,
             (factor, up, cell) * products
             where base + the form >= first: cell += value, and cell += factor * up
-    READ    length, state, columns, n, rows, base, outputs, anchor, cell * n, (column, cell) * outputs
-            row = rows[base + sum of 2**i * cell]; cell += state[row, column]
-    EVERY   length, state, columns, rows, n, base, outputs, (cell, factor) * n, (column, cell) * outputs
+    READ    length, state, columns, n, rows, outputs, anchor, cell * n, (column, cell) * outputs
+            row = rows[sum of 2**i * cell]; cell += state[row, column]
+    EVERY   length, state, columns, rows, n, base, outputs, anchor, (cell, factor) * n, (column, cell) * outputs
+            where base + the form >= 0: cell += the sum of all rows' column
     WRITE   length, state number, state, columns, n, base, inputs, rows, written, (cell, factor) * n, cell * inputs,
-            then for each column: constant, parts, and for each part: weight, n, base, (cell, factor) * n
+            then for each column: constant, n, (cell, factor) * n, ramps, and for each: weight, n, base,
+            (cell, factor) * n; column = constant + the form + sum of weight * relu(base + its form)
     WIPE    state number, state, words, n, base, (cell, factor) * n
     AGE     counter, cell, n, base, m, step, (cell, factor) * n, (cell, factor) * m
     KEEP    place, cell or -1, value                  history[place] = cell, or value
     GUARD   cell, value                               ends with -1 where the cell is not value
     TEST    cell, value, length                       the next `length` words are skipped where the cell is not value
-    KEY     cell                                      ends; gives sum of 2**i * cell, plus the section's constant
-    CODE    cell                                      the same
+    KEY     limit, constant, (cell, factor) * count   ends; gives constant + the form, which must be below limit
+    CODE    limit, constant, (cell, factor) * count   the same
 
 Tables, and rows of addresses, are shared by all programs of a network.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from runtime.sparse.network import Form, Network, Node, Read
+from runtime.sparse.network import HALF_RANGE, Form, Network, Node, NotExactError, Read
 from runtime.sparse.specialise import Facts, LiveNode, LivePhase, LiveWrite, Residue
 
 
 class Op(IntEnum):
-    END = 0
     INPUT = 1
     TAP = 2
     SET = 3
     LINK = 4
     NODE = 5
-    READ = 6
-    EVERY = 7
-    WRITE = 8
-    WIPE = 9
-    AGE = 10
-    KEEP = 11
-    KEY = 12
-    CODE = 13
-    GUARD = 14
-    TEST = 15
-    STEP = 16
+    STEP = 6
+    READ = 7
+    EVERY = 8
+    WRITE = 9
+    WIPE = 10
+    AGE = 11
+    KEEP = 12
+    GUARD = 13
+    TEST = 14
+    KEY = 15
+    CODE = 16
 
 
 @dataclass
@@ -77,10 +79,10 @@ class Pool:
         return cls([array], {}, len(array))
 
     def add(self, values: np.ndarray) -> int:
-        """Where the values are, as 16-bit numbers. Raises OverflowError where one does not fit."""
+        """Where the values are, as 16-bit numbers. Raises NotExactError where one does not fit."""
         flat = np.ascontiguousarray(values).reshape(-1)
-        if len(flat) and (flat.min() < -32768 or flat.max() > 32767):
-            raise OverflowError("a table entry needs more than 16 bits")
+        if len(flat) and (flat.min() < -HALF_RANGE or flat.max() >= HALF_RANGE):
+            raise NotExactError("a table entry needs more than 16 bits")
         stored = flat.astype(np.int16)
         key = stored.tobytes()
         place = self.places.get(key)
@@ -119,6 +121,7 @@ class StateLayout:
 Literal = tuple[int, int]
 """(cell, value)"""
 FAVOUR = 2
+"""A node behind a bit that must be 1 counts for FAVOUR more: most bits are 0, so that its test spares more often."""
 MOST_TESTS = 64
 """Tests inside one another."""
 SMALLEST_GROUP = 3
@@ -495,14 +498,14 @@ class Encoder:
         products = []
         for column, cell, weight, up in node.products:
             products += [column, sources[up], self.cell(cell), weight * _sign(up)]
-        length = 8 + len(terms) + len(sums) + len(products)
+        length = 9 + len(terms) + len(sums) + len(products)
         head = [
-            len(open_node.terms), open_node.base, open_node.first, length, place, table.shape[1], len(node.sums),
-            len(node.products),
+            len(open_node.terms), open_node.base, open_node.first, length, place, table.shape[1], table.shape[0],
+            len(node.sums), len(node.products),
         ]  # fmt: skip
         return [*head, *terms, *sums, *products]
 
-    def sum_of_bits(self, op: Op, cells: Iterable[int], facts: Facts) -> None:
+    def sum_of_bits(self, op: Op, cells: Sequence[int], facts: Facts) -> None:
         """KEY or CODE: sum of 2**i * cell; the known ones are a constant in front."""
         constant, live = 0, []
         for place, cell in enumerate(cells):
@@ -511,4 +514,4 @@ class Encoder:
                 live += [self.cell(cell), 1 << place]
             else:
                 constant += value << place
-        self.words += [op, len(live) // 2, constant, *live]
+        self.words += [op, len(live) // 2, 1 << len(cells), constant, *live]

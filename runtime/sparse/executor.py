@@ -39,13 +39,14 @@ class Slot(IntEnum):
     FOLDED = 10
     """Per state: whether programs hold its rows as constants, 8 bits."""
     PROFILE = 11
-    """Records executed by opcode, then terms of forms: 64 bits each."""
+    """Terms of forms, then records executed by opcode: 64 bits each."""
 
 
 GUARD_FAILED = -1
-PROFILED_TERMS = len(Op)
+PROFILED_TERMS = 0
 FAULT, STALE = 0, 1
-"""Flags: an address selected several rows; a state was written that programs take for constant."""
+"""Flags: a cell was out of its range or an address selected several rows; a state was written that programs take for
+constant."""
 
 
 @dataclass(frozen=True)
@@ -327,14 +328,19 @@ class _Sections(_Emitter):
         with self.loop(count):
             begin = self.get(self.place, I64)
             terms, base, first, length = (self.word(i) for i in range(4))
-            table, columns, sums, products = (self.word(i) for i in range(4, 8))
-            self.advance(8)
+            table, columns, rows, sums, products = (self.word(i) for i in range(4, 9))
+            self.advance(9)
             index = self.sum(terms, base)
             after = self.get(self.place, I64)
             with self.lanes(self.among(self.at_least(index, first))) as lane:
-                builder.store(after, self.place)
-                row = builder.mul(self.lane(index, lane), columns)
-                self._row(builder.add(table, row), sums, products, lane)
+                row = self.lane(index, lane)
+                with builder.if_else(builder.icmp_signed("<", row, rows)) as (inside, outside):
+                    with inside:
+                        builder.store(after, self.place)
+                        begin_of_row = builder.add(table, builder.mul(row, columns))
+                        self._row(begin_of_row, sums, products, lane)
+                    with outside:
+                        self.raise_flag(FAULT)
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
     def step(self, count: ir.Value) -> None:
@@ -375,8 +381,16 @@ class _Sections(_Emitter):
         value = self.load(self.pointers[Slot.TABLES], self.wide(self.builder.add(row, column)), I16)
         return self.builder.sext(value, I32)
 
-    def _row_of(self, rows: ir.Value, index: ir.Value) -> ir.Value:
-        return self._entry(rows, index)
+    def _row_of(self, rows: ir.Value, index: ir.Value, inputs: ir.Value) -> ir.Value:
+        """Row at an address of so many bits; several rows, and what is no address, are faults."""
+        builder = self.builder
+        row = self.variable(I32, I32(SEVERAL))
+        valid = builder.icmp_unsigned("<", index, builder.shl(I32(1), inputs))
+        with builder.if_then(valid, likely=True):
+            builder.store(self._entry(rows, index), row)
+        with builder.if_then(builder.icmp_signed("==", self.get(row, I32), I32(SEVERAL)), likely=False):
+            self.raise_flag(FAULT)
+        return self.get(row, I32)
 
     def read(self, count: ir.Value) -> None:
         builder = self.builder
@@ -388,8 +402,7 @@ class _Sections(_Emitter):
             index = self.bits(inputs)
             after = self.get(self.place, I64)
             with self.lanes() as lane:
-                row = self._row_of(rows, self.lane(index, lane))
-                self._check_one(row)
+                row = self._row_of(rows, self.lane(index, lane), inputs)
                 with builder.if_then(builder.icmp_signed(">=", row, I32(0))):
                     builder.store(after, self.place)
                     address = self.state(builder.add(start, builder.mul(row, columns)), lane)
@@ -415,11 +428,6 @@ class _Sections(_Emitter):
             bad = builder.icmp_signed("!=", value(anchor), I32(1))
             with builder.if_then(builder.and_(stored, bad), likely=False):
                 self.raise_flag(FAULT)
-
-    def _check_one(self, row: ir.Value) -> None:
-        several = self.builder.icmp_signed("==", row, I32(SEVERAL))
-        with self.builder.if_then(several, likely=False):
-            self.raise_flag(FAULT)
 
     def every(self, count: ir.Value) -> None:
         builder = self.builder
@@ -460,8 +468,7 @@ class _Sections(_Emitter):
             after = self.get(self.place, I64)
             with self.lanes(self.among(self.at_least(enable, I32(0)))) as lane:
                 builder.store(after, self.place)
-                row = self._row_of(rows, self.lane(self.bits(inputs), lane))
-                self._check_one(row)
+                row = self._row_of(rows, self.lane(self.bits(inputs), lane), inputs)
                 with builder.if_then(builder.icmp_signed(">=", row, I32(0))):
                     self._mark(number)
                     address = self.state(builder.add(start, builder.mul(row, columns)), lane)
@@ -554,12 +561,17 @@ class _Sections(_Emitter):
         self.builder.ret_void()
 
     def finish(self, count: ir.Value) -> None:
-        """KEY or CODE: the launches' sums go to `results`."""
+        """KEY or CODE: the launches' sums go to `results`; what is no such number is a fault, and 0."""
+        limit = self.next_word()
         total = self.sum(count, self.next_word())
         builder = self.builder
         with self.lanes() as lane:
+            value = self.lane(total, lane)
+            valid = builder.icmp_unsigned("<", value, limit)
+            with builder.if_then(builder.not_(valid), likely=False):
+                self.raise_flag(FAULT)
             address = builder.gep(self.function.args[4], [self.wide(lane)], source_etype=I32)
-            builder.store(self.lane(total, lane), address)
+            builder.store(builder.select(valid, value, I32(0)), address)
         builder.ret_void()
 
 

@@ -24,6 +24,8 @@ from runtime.sparse.network import (
 from runtime.sparse.tensors import SparseMatrix
 from toolchain.weights_backend.numerics import KEY_SHARPNESS, SATURATED, STATE_BALLAST, STATE_UNIT
 
+KEPT, WIPED = 1e-20, 110.0
+"""Exponents of a decay that float32 rounds to 1 and, from the second on, to 0."""
 MOST_INPUTS = 16
 """Bits of an address whose rows are listed."""
 Real = tuple[dict[int, float], float]
@@ -120,8 +122,10 @@ class HeadReader:
             column = self.columns.row(self.head * values + dimension)
             if changes:
                 raise NotExactError(f"{self.place}: its output gate is not constant")
-            if not column or gate <= SATURATED:
+            if not column or gate == 0:
                 continue
+            if gate <= SATURATED:
+                raise NotExactError(f"{self.place}: its output gate is {gate:g}, of which silu is no ramp")
             unit = STATE_UNIT / rms * gate * float(self.tensors.norm[dimension])
             for slot, weight in column:
                 result.setdefault(slot, []).append((dimension, weight * unit))
@@ -141,9 +145,10 @@ class HeadReader:
         row, rate = self.tensors.a.row(self.head), math.exp(float(self.tensors.a_log[self.head]))
         bias = float(self.tensors.dt_bias[self.head])
         terms, constant = self.cells.linear(row)
-        if not terms and rate * _softplus(constant + bias) < 1e-20:
+        if not terms and rate * _softplus(constant + bias) < KEPT:
             return None
         if terms and min(map(abs, terms.values())) >= SATURATED:
+            self._check_wipe(rate, constant + bias)
             return None
         halvings = rate * _softplus(constant + bias) / math.log(2)
         steps = [
@@ -155,6 +160,12 @@ class HeadReader:
             raise NotExactError(f"{self.place}: its decay depends on several bits")
         base = self._halvings(halvings)
         return Form(tuple((cell, self._halvings(value) - base) for cell, value in steps), base)
+
+    def _check_wipe(self, rate: float, constant: float) -> None:
+        """Where the test of a wipe holds nothing is left, where it does not everything is."""
+        size = abs(constant)
+        if rate * _softplus(-size) >= KEPT or rate * _softplus(size) <= WIPED:
+            raise NotExactError(f"{self.place}: it forgets in part")
 
     def _halvings(self, value: float) -> int:
         if abs(value - round(value)) > 2.0**-9 * max(1, round(value)):
@@ -226,7 +237,7 @@ class HeadReader:
                 columns.append(Column(tuple((weight, parts[dimension]) for dimension, weight in weights)))
             places.append((slot, index))
         anchor = self._anchor(columns)
-        every, rows = read.without(never).every(self.place)
+        every, rows = read.without(never).every(written.ever, self.place)
         return MemoryHead(state, tuple(columns), rows, every, anchor, tuple(places), tuple(combinations))
 
     def _anchor(self, columns: list[Column]) -> int | None:
@@ -294,20 +305,14 @@ class _Selection:
             raise NotExactError(f"{place}: it always selects several rows")
         return Address(self.inputs, tuple(rows.tolist()))
 
-    def every(self, place: str) -> tuple[Form | None, Address]:
-        """As an address; where several rows are always read together, as a gate of all of them."""
-        count = self.selected.sum(axis=1)
-        if not (count > 1).any():
-            return None, self.address(place)
-        together = self.selected[count > 1]
-        if (
-            (together == together[0]).all()
-            and set(count.tolist()) <= {0, int(count.max())}
-            and len(self.inputs) < 2
-        ):
-            opened = Form(((self.inputs[0], 1),), -1) if self.inputs else Form()
-            if not self.inputs or (count[0] == 0 and count[1] > 1):
-                return opened, Address((), (NO_ROW,))
+    def every(self, written: frozenset[int], place: str) -> tuple[Form | None, Address]:
+        """As an address; where all rows that are ever `written` are read together or none is, as a gate of them."""
+        count = self.selected.sum(axis=1).tolist()
+        if len(written) > 1 and len(written) == max(count) and len(self.inputs) < 2:
+            if not self.inputs:
+                return Form(), Address((), (NO_ROW,))
+            if count[0] == 0:
+                return Form(((self.inputs[0], 1),), -1), Address((), (NO_ROW,))
         return None, self.address(place)
 
 

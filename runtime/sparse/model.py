@@ -16,7 +16,7 @@ from runtime.sparse.flat import FlatNetwork
 from runtime.sparse.native import NativeCode, processor
 from runtime.sparse.network import NotExactError
 from runtime.sparse.pack import PACK_FILE, Pack, read_pack, source_hash, write_pack
-from runtime.sparse.plans import Compiler
+from runtime.sparse.plans import Compiler, Programs
 from runtime.sparse.recover import Progress, recover
 from runtime.sparse.session import LostExactnessError, Session
 from runtime.sparse.stepper import add_token_loop
@@ -78,21 +78,9 @@ class SparseModel:
         """Memory and code for `width` launches side by side; with `profile` the code counts what it executes."""
         assert self.pack is not None
         if (width, profile) not in self._sessions:
-            programs = self.pack.programs
-            extents = Extents(width, programs.embedding.shape[1], programs.layout.size, profile)
-            code = self._native(extents)
-            self._sessions[width, profile] = Session(programs, lambda: self._compiler, code, width)
+            code = token_loop(self.pack.programs, width, self._cache, profile=profile)
+            self._sessions[width, profile] = Session(self.pack.programs, lambda: self._compiler, code, width)
         return self._sessions[width, profile]
-
-    def _native(self, extents: Extents) -> NativeCode:
-        """The token loop; its object code is kept for the next process."""
-        key = hashlib.sha256(f"{extents} {processor()} {source_hash()}".encode()).hexdigest()[:16]
-        path = self._cache / f"sparse-{key}.o"
-        objects = path.read_bytes() if path.exists() else None
-        code = NativeCode(lambda: _module(extents), objects)
-        if objects is None:
-            _keep(path, code.objects)
-        return code
 
     def run(self, given: Sequence[int], limit: int, on_token: Callable[[int], None]) -> list[int]:
         """What the model says after these tokens, to the end token or up to `limit`."""
@@ -114,6 +102,18 @@ class SparseModel:
         if self.reason is None:
             return self.session(1).memory(0, words, self._place.bits)
         return self.careful.memory(self._place.layer, self._place.head, words, self._place.bits)
+
+
+def token_loop(programs: Programs, width: int, cache: Path, *, profile: bool = False) -> NativeCode:
+    """Native code for `width` launches side by side; its object code is kept in `cache` for the next process."""
+    extents = Extents(width, programs.embedding.shape[1], programs.layout.size, profile)
+    key = hashlib.sha256(f"{extents} {processor()} {source_hash()}".encode()).hexdigest()[:16]
+    path = cache / f"sparse-{key}.o"
+    objects = path.read_bytes() if path.exists() else None
+    code = NativeCode(lambda: _module(extents), objects)
+    if objects is None:
+        _keep(path, code.objects)
+    return code
 
 
 def _module(extents: Extents) -> ir.Module:

@@ -97,6 +97,8 @@ class Age:
 
 
 MOST_AGE = 100
+HALF_RANGE = 1 << 15
+"""Tables and states hold integers of -HALF_RANGE .. HALF_RANGE - 1."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Programs of a network: for each class of tokens a prefix that ends in a key, and a general suffix.
 
 A class is what a one-hot group of the embedding's columns tells apart. The key is read by most of the memories whose
-rows hold still while a program runs: rows that a *trace* (traces.py) folds into a suffix of its own.
+rows hold still while a program runs: rows that a *trace* (session.py) folds into a suffix of its own.
 """
 
 from collections import Counter

@@ -8,6 +8,7 @@ import numpy as np
 from runtime.sparse.cells import SlotCells
 from runtime.sparse.heads import AgeHead, HeadReader, LayerTensors, MemoryHead
 from runtime.sparse.network import (
+    HALF_RANGE,
     MOST_AGE,
     NO_TOKEN,
     Age,
@@ -81,13 +82,12 @@ def recover(
     Raises NotExactError where the tensors do anything that is not integer arithmetic within the reported ranges.
     """
     layers = checkpoint.circuit_layers
-    matrices = _layer_matrices
     progress("reading the tensors", 0, layers + 2)
     embedding = checkpoint.dense("model.embed_tokens.weight")
     written = np.zeros(embedding.shape[1], dtype=bool)
     parts = []
     for layer in range(layers):
-        parts.append(matrices(checkpoint, layer))
+        parts.append(_layer_matrices(checkpoint, layer))
         attention, (_, _, down) = parts[-1]
         for matrix in (attention.out, down):
             written[np.flatnonzero(np.diff(matrix.start))] = True
@@ -108,6 +108,7 @@ def recover(
     if memory is None:
         raise NotExactError(f"layer {place[0]}, head {place[1]} is no memory")
     for index, item in enumerate(states.found):
+        _check_columns(cells, item.columns)
         phase = phases[item.phase]
         phases[item.phase] = replace(phase, writes=(*phase.writes, Write(index, tuple(item.columns))))
     end = int(checkpoint.config["eos_token_id"])
@@ -122,6 +123,17 @@ def recover(
         end,
         memory,
     )
+
+
+def _check_columns(cells: SlotCells, columns: Iterable[Column]) -> None:
+    """What a state stores has room in 16 bits."""
+    for column in columns:
+        most = 0
+        for weight, form in column.parts:
+            ends = (max(f * cells.cells[c].low, f * cells.cells[c].high) for c, f in form.terms)
+            most += abs(weight) * max(form.constant + sum(ends), 0)
+        if most >= HALF_RANGE:
+            raise NotExactError(f"a memory would store {most}")
 
 
 def _layer_matrices(

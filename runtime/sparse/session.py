@@ -49,7 +49,7 @@ class Session:
         layout = programs.layout
         self.states = np.zeros((width, layout.size), dtype=np.int16)
         self._code, self._tables = programs.code, programs.tables
-        self._cells = np.zeros((max(plan.cells for plan in programs.plans) + 64) * width, dtype=np.int32)
+        self._cells = np.zeros(max(plan.cells for plan in programs.plans) * width, dtype=np.int32)
         self._embedding = np.ascontiguousarray(programs.embedding)
         self._tokens = np.ascontiguousarray(programs.tokens)
         self._history = np.zeros((4, len(programs.history), width), dtype=np.int32)
@@ -59,7 +59,7 @@ class Session:
         self._flags = np.zeros(2, dtype=np.int32)
         self._folded = np.zeros(len(layout.start), dtype=np.uint8)
         self.profile = np.zeros(len(Op) + 1, dtype=np.int64)
-        """Records executed by opcode, then terms of forms, where the code counts them."""
+        """Terms of forms, then records executed by opcode, where the code counts them."""
         self._banned: set[int] = set()
         self._control = np.zeros(len(Control), dtype=np.int64)
         keys = len(programs.plans) << len(programs.key)
@@ -214,6 +214,8 @@ class Session:
         self._traces[place] = len(self._code), encoder.count
         self._code = np.concatenate([self._code, np.array(encoder.words, dtype=np.int32)])
         self._tables = compiler.pool.array()
+        if encoder.count * self.width > len(self._cells):
+            self._cells = np.zeros(encoder.count * self.width, dtype=np.int32)
         self._folded[list(known)] = 1
         self.traces += 1
 

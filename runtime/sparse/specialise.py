@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from runtime.sparse.flat import FlatNetwork, FlatNodes
-from runtime.sparse.network import NO_ROW, SEVERAL, Address, Age, Column, Form, Phase, Read, State
+from runtime.sparse.network import NO_ROW, SEVERAL, Address, Age, Column, Form, Phase, Read
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LivePhase:
 
 @dataclass
 class Facts:
-    """What is known of every cell: an interval. `rows[state]` are known columns of the row a state is read at."""
+    """What is known of every cell: an interval."""
 
     low: np.ndarray
     high: np.ndarray
@@ -132,7 +132,7 @@ class _Forward:
     def _writes(self, phase: Phase) -> tuple[tuple[tuple[int, Form], ...], tuple[LiveWrite, ...]]:
         wipes, writes = [], []
         for write in phase.writes:
-            state: State = self.flat.network.states[write.state]
+            state = self.flat.network.states[write.state]
             if state.wipe is not None and self.facts.range(state.wipe)[1] >= 0:
                 wipes.append((write.state, self.facts.fold(state.wipe)))
             address = self.facts.address(state.address)
@@ -242,8 +242,7 @@ class _Forward:
 class _Backward:
     """Keeps what is needed. `needed[cell]` grows from the roots."""
 
-    def __init__(self, facts: Facts, roots: set[int], count: int) -> None:
-        self.facts = facts
+    def __init__(self, roots: set[int], count: int) -> None:
         self.needed = np.zeros(count, dtype=bool)
         self.needed[list(roots)] = True
 
@@ -297,9 +296,10 @@ class _Backward:
 
 @dataclass(frozen=True)
 class Residue:
-    """What is left of phases first .. last - 1. `constants`: what a needed cell holds before anything is added.
+    """What is left of phases first .. last - 1.
 
-    `values`: cells that are known. `needed`: cells of earlier phases, or the embedding, that are read.
+    `constants`: what a needed cell holds before anything is added. `needed`: cells that are read, those of earlier
+    phases and of the embedding among them. `facts`: what is known after the last phase. `roots`: what it was for.
     """
 
     phases: tuple[LivePhase, ...]
@@ -317,7 +317,7 @@ def specialise(
     forward = _Forward(flat, facts, known)
     phases = forward.run(first, last)
     unknown = {cell for cell in roots if facts.value(cell) is None}
-    backward = _Backward(facts, unknown, len(flat.low))
+    backward = _Backward(unknown, len(flat.low))
     kept = backward.run(phases)
     needed = frozenset(np.flatnonzero(backward.needed).tolist())
     constants = {c: value for c, value in forward.constants.items() if value and c in needed}

@@ -42,7 +42,7 @@ class Segment:
 @dataclass(frozen=True)
 class Cut:
     segments: tuple[Segment, ...]
-    tokens: float
+    tokens: int
 
 
 class Packer:
@@ -110,11 +110,10 @@ class CutSearch:
         self.limit_pressure, self.blocks_first, self.serial = limit_pressure, blocks_first, serial
         self.policy = policy
         self.lanes = 1 if serial else spec.lanes
-        self.places = [self.places_of(index, node) for index, node in enumerate(self.dag.nodes)]
-        self.weights = self.places
+        self.weights = [self.weight(index, node) for index, node in enumerate(self.dag.nodes)]
         self.units = [unit(node) for node in self.dag.nodes]
 
-    def places_of(self, index: int, node: Node) -> int:
+    def weight(self, index: int, node: Node) -> int:
         """Tokens that returning the node takes at most; a block's flags take one together."""
         copies = max(1, len(self.dag.output_registers.get(index, ())))
         return 0 if node.is_flag else copies * (1 if node.narrow else 2) * (1 if node.uniform else self.lanes)
@@ -142,7 +141,7 @@ class CutSearch:
             return best
         return self.with_recomputation(best, best_line)
 
-    def cost(self, tokens: float, blocks: int) -> Cost:
+    def cost(self, tokens: int, blocks: int) -> Cost:
         return (blocks, tokens) if self.blocks_first else (tokens, blocks)
 
     def cost_of(self, cut: Cut) -> Cost:

@@ -1,0 +1,92 @@
+"""The native executor on networks of a few cells: what it computes, and that cells outside their range are noticed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.sparse.encode import Pool
+from runtime.sparse.flat import FlatNetwork
+from runtime.sparse.model import token_loop
+from runtime.sparse.network import (
+    NO_ROW,
+    NO_TOKEN,
+    Address,
+    Cell,
+    Column,
+    Form,
+    Network,
+    Node,
+    NotExactError,
+    Phase,
+    Read,
+    State,
+    Write,
+)
+from runtime.sparse.plans import Compiler
+from runtime.sparse.session import LostExactnessError, Session
+
+END = 3
+WIDTHS = pytest.mark.parametrize("width", [1, 16])
+
+
+def network(phases: tuple[Phase, ...], embedding: list[list[int]], states: tuple[State, ...] = ()) -> Network:
+    """Cells 0, 1, ... hold the embedding's columns, promised to be bits; the next one says the token's number."""
+    columns = len(embedding[0])
+    cells = (*(Cell(0, 1) for _ in range(columns)), Cell(0, 1))
+    tokens = np.array([END, 1], dtype=np.int32)
+    table = np.array(embedding, dtype=np.int16)
+    return Network(cells, states, phases, tuple(range(columns)), table, (columns,), tokens, END, (0, ()))
+
+
+def session(item: Network, width: int, folder: Path) -> Session:
+    compiler = Compiler(FlatNetwork.of(item), Pool.empty())
+    programs = compiler.programs()
+    return Session(programs, lambda: compiler, token_loop(programs, width, folder), width)
+
+
+def gate(table: list[int]) -> Phase:
+    """out += table[in]"""
+    return Phase(nodes=(Node(((0, 1),), 0, np.array(table, dtype=np.int32)[:, None], ((0, 1),), ()),))
+
+
+@WIDTHS
+def test_a_table(width: int, tmp_path: Path) -> None:
+    """Tokens 0 and 1 hold a bit; 1 - bit is said: token 0 leads to 1, which leads to the end."""
+    loop = session(network((gate([1, 0]),), [[0], [1]]), width, tmp_path)
+    loop.begin([[0]] * width)
+    assert loop.run(10) == ([[1, END]] * width, True)
+
+
+@WIDTHS
+@pytest.mark.parametrize("value", [2, 7, 3000])
+def test_a_cell_above_its_range_is_noticed(value: int, width: int, tmp_path: Path) -> None:
+    """The third token's cell is no bit: there is no such row in the table."""
+    loop = session(network((gate([1, 0]),), [[0], [1], [value]]), width, tmp_path)
+    with pytest.raises(LostExactnessError):
+        loop.begin([[2]] * width)
+
+
+@WIDTHS
+@pytest.mark.parametrize("value", [2, 255])
+def test_an_address_that_is_none_is_noticed(value: int, width: int, tmp_path: Path) -> None:
+    state = State(Form((), -1), Address((), (NO_ROW,)), None, 2)
+    read = Read(0, Address((0,), (0, 1)), ((0, 1),))
+    write = Write(0, (Column(((1, Form((), 1)),)),))
+    loop = session(network((Phase((write,), (read,)),), [[0], [value]], (state,)), width, tmp_path)
+    assert loop.begin([[0]] * width).said == [END] * width
+    with pytest.raises(LostExactnessError):
+        loop.begin([[1]] * width)
+
+
+def test_a_code_of_no_token_is_noticed(tmp_path: Path) -> None:
+    item = network((gate([1, 0]),), [[0], [1]])
+    loop = session(item, 1, tmp_path)
+    item.tokens[1] = NO_TOKEN
+    with pytest.raises(LostExactnessError, match="NO_TOKEN"):
+        loop.begin([[0]])
+
+
+def test_a_table_entry_of_more_than_16_bits_is_no_exact_program() -> None:
+    with pytest.raises(NotExactError):
+        Compiler(FlatNetwork.of(network((gate([0, 1, 40_000]),), [[0], [2]])), Pool.empty()).programs()
