@@ -19,12 +19,12 @@ from statistics import median
 import numpy as np
 
 from bench.activity import activity
-from bench.host import Host, describe
+from bench.host import Host, describe, read_measurement
 from bench.kernels import program
-from bench.stored import read_json, write_json
+from bench.stored import write_json
 from runtime.launcher import Program, SparseEngine
 from runtime.sparse.encode import Op
-from runtime.sparse.session import Session
+from runtime.sparse.session import Session, Snapshot
 from runtime.vocabulary import Kind, Vocabulary
 from tests.kernels.cases import cases_for
 from toolchain.machine_build import ensure_checkpoint
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Engines:
-    """One measurement. `shares`: of the time, by what the code does; `terms_a_token` by kind of token."""
+    """One measurement: rates in tokens a second; `microseconds` a token, and `records` executed, by kind of token."""
 
     host: Host
     kernels: int
@@ -62,9 +62,7 @@ class Engines:
 
 
 def _launch(item: Program) -> tuple[list[int], list[int]]:
-    vocabulary = Vocabulary(item.spec)
-    tokens = item.interpret().tokens
-    return [vocabulary.id(token) for token in item.load()], [vocabulary.id(token) for token in tokens]
+    return item.ids(item.load()), item.ids(item.interpret().tokens)
 
 
 def _corpus() -> list[tuple[list[int], list[int]]]:
@@ -73,17 +71,22 @@ def _corpus() -> list[tuple[list[int], list[int]]]:
 
 def _timed(session: Session, load: list[int], wanted: list[int]) -> tuple[float, float]:
     """Seconds of the load, and the median of those of the launch."""
-    width, begin = session.width, time.perf_counter()
-    start = session.begin([load] * width)
-    fed, launches = time.perf_counter() - begin, []
+    begin = time.perf_counter()
+    start = session.begin([load] * session.width)
+    return time.perf_counter() - begin, _launch_seconds(session, start, wanted)
+
+
+def _launch_seconds(session: Session, start: Snapshot, wanted: list[int]) -> float:
+    """The median of some launches from `start` on."""
+    times = []
     for _ in range(REPETITIONS):
         session.resume(start)
         begin = time.perf_counter()
         said, _ = session.run(LIMIT)
-        launches.append(time.perf_counter() - begin)
-        if said != [wanted] * width:
+        times.append(time.perf_counter() - begin)
+        if said != [wanted] * session.width:
             raise AssertionError("the sparse engine says something else than the machine interpreter")
-    return fed, median(launches)
+    return median(times)
 
 
 def rates(width: int) -> tuple[float, float]:
@@ -110,28 +113,18 @@ def _side_by_side() -> float:
 
 
 def _traced() -> tuple[float, float]:
-    """Launch tokens a second of one kernel: with traces, and before there are any."""
+    """Launch tokens a second of one kernel: with traces for what it runs, and before there are any."""
     session = _session(1)
-    load, wanted = _launch(
-        next(program(case, CLASSIC) for case in cases_for(CLASSIC) if case.name == TRACED_KERNEL)
-    )
-    hot, session.hot = session.hot, 1 << 30
-    before = len(wanted) / _timed(session, load, wanted)[1]
-    session.hot = 2
-    _timed(session, load, wanted)
+    load, wanted = _launch(_program(TRACED_KERNEL))
     start = session.begin([load])
-    for _ in range(3):
-        session.resume(start)
-        session.run(LIMIT)
-    times = []
-    for _ in range(REPETITIONS):
-        session.resume(start)
-        begin = time.perf_counter()
-        said, _ = session.run(LIMIT)
-        times.append(time.perf_counter() - begin)
-        assert said == [wanted]
-    session.hot = hot
-    return len(wanted) / median(times), before
+    before = _launch_seconds(session, start, wanted)
+    session.hot = 2
+    _launch_seconds(session, start, wanted)  # makes them
+    return len(wanted) / _launch_seconds(session, start, wanted), len(wanted) / before
+
+
+def _program(kernel: str) -> Program:
+    return next(program(case, CLASSIC) for case in cases_for(CLASSIC) if case.name == kernel)
 
 
 def _open_seconds() -> float:
@@ -220,8 +213,7 @@ def measure(path: Path = STORED, progress: Say = print) -> None:
 
 def read(path: Path = STORED) -> Engines:
     """The last measurement."""
-    item = read_json(path)
-    return Engines(**{**item, "host": Host(**item["host"])})
+    return read_measurement(path, Engines)
 
 
 def summary(path: Path = STORED) -> Iterator[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.stored import Row, read_json
+
 VECTOR_FLAGS = ("sse4_2", "avx", "avx2", "bmi2", "fma", "avx512", "amx", "neon", "asimd", "sve")
 """Of the processor's flags, what these begin is named: it decides how fast integer and matrix code can be."""
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -34,6 +36,12 @@ class Host:
         yield f"{self.memory_gigabytes} GB, {self.system};"
         yield f"Python {self.python}, torch {self.torch}, llvmlite {self.llvmlite}."
         yield f"Load average as the measurement began: {self.load}."
+
+
+def read_measurement(path: Path, kind: type[Row]) -> Row:
+    """A stored measurement: an object with the machine as its field `host`."""
+    item = read_json(path)
+    return kind(**{**item, "host": Host(**item["host"])})
 
 
 def describe() -> Host:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import engines, model_check
-from bench.host import Host, describe
+from bench.host import Host, describe, read_measurement
 from bench.kernels import compile_seconds
-from bench.stored import read_json, write_json
+from bench.stored import write_json
 from tests.kernels.cases import CASES
 from toolchain import machine_build
 from toolchain.machine_spec import CLASSIC
@@ -55,8 +55,7 @@ def write(item: Measured, path: Path = STORED) -> None:
 
 def read(path: Path = STORED) -> Measured:
     """The last measurement."""
-    item = read_json(path)
-    return Measured(**{**item, "host": Host(**item["host"])})
+    return read_measurement(path, Measured)
 
 
 def lines(path: Path = STORED) -> Iterator[str]:

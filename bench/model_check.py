@@ -2,7 +2,8 @@
 
 A launch is checked in one prefill: each token of its trace must be the argmax after the tokens before it, which is
 what greedy decoding does. The largest machine takes a good half hour on two cores, so an outcome is kept with a digest
-of what was checked (the placed circuit, the tokens), and only what has changed since is checked again.
+of what was checked (the placed circuit, what makes weights of it, the tokens); only what has changed since is checked
+again.
 """
 
 import hashlib
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.kernels import weights_digest
 from bench.stored import read_rows, write_rows
 from runtime.launcher import ModelEngine, Program, open_engine
-from runtime.vocabulary import Vocabulary
 from tests.kernels.case import MACHINES, KernelCase
 from tests.kernels.cases import cases_for
 from toolchain import machine_build
@@ -54,15 +55,16 @@ def compile_kernel(case: KernelCase, spec: MachineSpec) -> RomImage:
 
 
 @cache
-def _circuit_digest(spec: MachineSpec) -> bytes:
-    return hashlib.sha256(print_placed(machine_build.placed_circuit(spec)).encode()).digest()
+def _circuit_digest(spec: MachineSpec) -> str:
+    return hashlib.sha256(print_placed(machine_build.placed_circuit(spec)).encode()).hexdigest()
 
 
 def digest(program: Program) -> str:
-    """Changes with the machine's placed circuit and with the launch's tokens, the host's and the model's."""
-    vocabulary = Vocabulary(program.spec)
-    tokens = [vocabulary.id(token) for token in (*program.load(), *program.interpret().tokens)]
-    return hashlib.sha256(_circuit_digest(program.spec) + repr(tokens).encode()).hexdigest()[:16]
+    """Changes with the machine's placed circuit, with how it becomes weights, and with the launch's tokens, the host's
+    and the model's."""
+    tokens = program.ids((*program.load(), *program.interpret().tokens))
+    content = f"{_circuit_digest(program.spec)} {weights_digest()} {tokens!r}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def stored(path: Path = STORED) -> dict[tuple[str, str], Outcome]:

@@ -2,7 +2,8 @@
 
 A kernel's checkpoint is written, loaded by AutoModelForCausalLM and checked on the kernel's first input set: each token
 of the trace in one prefill, and a short launch also token by token. Sizes are those of the loaded model. An outcome is
-kept in specialised.json with a digest of the placed circuit and the tokens; only what has changed since is done again:
+kept in specialised.json with a digest of the placed circuit, of what makes weights of it and of the tokens; only what
+has changed since is done again. A kernel whose machine does not fit is kept with the reason.
 
     qgpuc bench --specialised
 """
@@ -10,17 +11,19 @@ kept in specialised.json with a digest of the placed circuit and the tokens; onl
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from bench import kernels
-from bench.stored import read_json, read_rows, write_rows
+from bench.stored import read_json, write_json
 from runtime.launcher import ModelEngine, Program
 from tests.kernels.case import MACHINES, KernelCase
 from tests.kernels.cases import CASES, cases_for
 from toolchain import machine_build
 from toolchain.circuit_ir.text import print_placed
+from toolchain.errors import CompileError
 from toolchain.machine_build import Model
 from toolchain.machine_spec import MachineSpec
 
@@ -72,6 +75,18 @@ class Outcome:
         return f"| {self.machine} | {self.kernel} | {size} | {self.bytes / 1e6:.0f} | {run} | {speed} |"
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A kernel that has no machine of its own, and why."""
+
+    machine: str
+    kernel: str
+    why: str
+
+
+Key = tuple[str, str]
+"""Machine and kernel."""
+Row = TypeVar("Row", Outcome, Refusal)
 HEADER = (
     "| machine | kernel | layers | hidden | parameters, M | nonzeros, k | of them in layers, k | MB "
     "| load tokens | launch tokens | wrong | decoded | loads in, s | answers in, s | tokens/s |",
@@ -80,10 +95,10 @@ HEADER = (
 
 
 def _digest(model: Model, program: Program) -> str:
-    """Changes with the placed circuit and with the launch's tokens, the host's and the model's."""
-    vocabulary = program.vocabulary
-    tokens = [vocabulary.id(token) for token in (*program.load(), *program.interpret().tokens)]
-    return hashlib.sha256(f"{print_placed(model.placed)}{tokens!r}".encode()).hexdigest()[:16]
+    """Changes with the placed circuit, how it becomes weights, and the launch's tokens, the host's and the model's."""
+    tokens = program.ids((*program.load(), *program.interpret().tokens))
+    content = f"{print_placed(model.placed)} {kernels.weights_digest()} {tokens!r}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
@@ -95,9 +110,7 @@ def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
     load_seconds = time.perf_counter() - begin
     expected = program.interpret()
     wrong = engine.wrong_tokens(program, expected)
-    vocabulary = program.vocabulary
-    load = [vocabulary.id(token) for token in program.load()]
-    wanted = [vocabulary.id(token) for token in expected.tokens]
+    load, wanted = program.ids(program.load()), program.ids(expected.tokens)
     limit = len(wanted) if len(wanted) <= BY_TOKEN else TIMED
     begin = time.perf_counter()
     moments: list[float] = []
@@ -126,16 +139,27 @@ def _run(kernel: str, program: Program, folder: Path, digest: str) -> Outcome:
     )
 
 
-def stored(path: Path = STORED) -> dict[tuple[str, str], Outcome]:
+def stored(path: Path = STORED) -> dict[Key, Outcome]:
     """Outcomes by machine and kernel."""
-    if not path.exists():
-        return {}
-    return {(item.machine, item.kernel): item for item in read_rows(path, Outcome)}
+    return _by_name(Outcome(**item) for item in _content(path)["outcomes"])
 
 
-def _store(outcomes: Iterable[Outcome], path: Path) -> None:
-    rows = {(item.machine, item.kernel): item for item in outcomes}
-    write_rows(path, [rows[key] for key in sorted(rows)])
+def refused(path: Path = STORED) -> dict[Key, Refusal]:
+    """Refusals by machine and kernel."""
+    return _by_name(Refusal(**item) for item in _content(path)["refused"])
+
+
+def _content(path: Path) -> dict[str, list[dict[str, Any]]]:
+    return read_json(path) if path.exists() else {"outcomes": [], "refused": []}
+
+
+def _by_name(rows: Iterable[Row]) -> dict[Key, Row]:
+    return {(row.machine, row.kernel): row for row in rows}
+
+
+def _store(outcomes: Mapping[Key, Outcome], refusals: Mapping[Key, Refusal], path: Path) -> None:
+    parts = {"outcomes": outcomes, "refused": refusals}
+    write_json(path, {name: [asdict(part[key]) for key in sorted(part)] for name, part in parts.items()})
 
 
 def _special(case: KernelCase, program: Program, last: Outcome | None) -> Outcome | None:
@@ -175,16 +199,29 @@ def _runs() -> Iterator[tuple[str, MachineSpec, KernelCase, Run]]:
 def check(say: Say, path: Path = STORED) -> None:
     """Runs what has changed, says each row as it comes, and stores it at once."""
     names = {(spec.name, name) for name, spec, _, _ in _runs()}
-    known = {key: outcome for key, outcome in stored(path).items() if key in names}
+    outcomes = {key: outcome for key, outcome in stored(path).items() if key in names}
+    refusals: dict[Key, Refusal] = {}
     for name, spec, case, run in _runs():
-        outcome = run(case, kernels.program(case, spec), known.get((spec.name, name)))
-        if outcome is not None:
-            known[spec.name, name] = outcome
-            _store(known.values(), path)
+        key = spec.name, name
+        try:
+            outcome = run(case, kernels.program(case, spec), outcomes.get(key))
+        except CompileError as error:
+            outcomes.pop(key, None)
+            refusals[key] = Refusal(*key, error.message)
+            say(f"{spec.name}, {name}: {error.message}")
+        else:
+            if outcome is None:
+                continue
+            outcomes[key] = outcome
             say(outcome.row)
+        _store(outcomes, refusals, path)
 
 
 def table(path: Path = STORED) -> Iterator[str]:
-    """All outcomes, a row each; the general machine's before the kernels'."""
+    """All outcomes, a row each, the general machine's before the kernels'; then what does not fit."""
     yield from HEADER
     yield from (outcome.row for outcome in stored(path).values())
+    yield ""
+    yield "| machine | kernel | no machine of its own: |"
+    yield "|---|---|---|"
+    yield from (f"| {item.machine} | {item.kernel} | {item.why} |" for item in refused(path).values())

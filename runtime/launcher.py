@@ -10,7 +10,7 @@ The host encodes, feeds, and reads the result out of the recurrent state. It com
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -50,6 +50,10 @@ class Program:
     def vocabulary(self) -> Vocabulary:
         """The tokens of the machine that runs it."""
         return Vocabulary(self.baked or self.spec)
+
+    def ids(self, tokens: Iterable[Token]) -> list[int]:
+        """The tokens' numbers on the machine that runs it."""
+        return [self.vocabulary.id(token) for token in tokens]
 
     def on(self, machine: MachineSpec, checkpoint: Path) -> "Program":
         """The program for a checkpoint's machine. Raises CompileError where that is another one, or a kernel's own
@@ -126,8 +130,7 @@ class CheckpointEngine(ABC):
 
     def run(self, program: Program, on_token: OnToken) -> EngineResult:
         program = program.on(self.spec, self.checkpoint)
-        vocabulary = program.vocabulary
-        load = [vocabulary.id(token) for token in program.load()]
+        vocabulary, load = program.vocabulary, program.ids(program.load())
         written = self.decode(load, TOKEN_LIMIT, lambda number: on_token(vocabulary.token(number)))
         tokens = tuple(vocabulary.token(number) for number in written)
         if not tokens or not tokens[-1].is_end:
@@ -171,9 +174,7 @@ class ModelEngine(CheckpointEngine):
     def prefill_check(self, program: Program, expected: MachineResult) -> "Difference | None":
         """Checks a whole proposed trace in one pass; names the first token the model would not write."""
         program = program.on(self.spec, self.checkpoint)
-        vocabulary = program.vocabulary
-        load = [vocabulary.id(token) for token in program.load()]
-        index = self.model.prefill_check(load, [vocabulary.id(token) for token in expected.tokens])
+        index = self.model.prefill_check(program.ids(program.load()), program.ids(expected.tokens))
         if index is None:
             return None
         return difference_at(index, None, expected, program.spec, self.name)
@@ -181,9 +182,8 @@ class ModelEngine(CheckpointEngine):
     def wrong_tokens(self, program: Program, expected: MachineResult) -> int:
         """How many tokens of a trace the model would not write, each after the right ones before it."""
         program = program.on(self.spec, self.checkpoint)
-        vocabulary = program.vocabulary
-        wanted = [vocabulary.id(token) for token in expected.tokens]
-        said = self.model.said([vocabulary.id(token) for token in program.load()], wanted)
+        wanted = program.ids(expected.tokens)
+        said = self.model.said(program.ids(program.load()), wanted)
         return sum(a != b for a, b in zip(said, wanted, strict=True))
 
 

@@ -9,7 +9,6 @@ from itertools import count
 
 from runtime.launcher import Program, SparseEngine
 from runtime.transformers_engine import TransformersEngine
-from runtime.vocabulary import Vocabulary
 from tests.random_rom import random_launch, random_rom
 from toolchain.machine_build import ensure_checkpoint
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
@@ -38,7 +37,7 @@ def main() -> int:
 def run(spec: MachineSpec, tokens: int, first: int, stock: int) -> tuple[int, int, int, int]:
     """Tokens fed or said, wrong programs, programs, and those checked in the stock model too."""
     checkpoint = ensure_checkpoint(spec, DTYPE)
-    engine, vocabulary = SparseEngine(checkpoint), Vocabulary(spec)
+    engine = SparseEngine(checkpoint)
     model = TransformersEngine(checkpoint) if stock else None
     done = wrong = programs = checked = 0
     for seed in count(first):
@@ -46,12 +45,12 @@ def run(spec: MachineSpec, tokens: int, first: int, stock: int) -> tuple[int, in
             break
         program = Program(random_rom(seed, spec), spec, random_launch(seed, spec))
         try:
-            wanted = [vocabulary.id(token) for token in program.interpret().tokens]
+            wanted = program.ids(program.interpret().tokens)
         except MachineFault:
             continue
         if len(wanted) > LONGEST:
             continue
-        load = [vocabulary.id(token) for token in program.load()]
+        load = program.ids(program.load())
         bad = engine.model.run(load, len(wanted) + 1, lambda _: None) != wanted
         if model is not None and programs % stock == 0:
             bad |= model.prefill_check(load, wanted) is not None

@@ -219,8 +219,8 @@ ONE = "circuit one\n\nwires 0..1: %a\ninputs: %a\n\nwires 0..1: %b\nlogic copy\n
         ("  logic: copy", "  logic: other", "the circuit has no operation other"),
         ("  logic: copy", "  heads: copy", "operation copy is not a head"),
         ("  logic: copy", "  units: copy", "expected 'erase:', found 'units:'"),
-        ("slot 1: %a", "slot 1: %a, %b", "%b has slot 1 already"),
-        ("slot 1: %a", "slit 1: %a", "expected 'slot ', found 'slit'"),
+        ("slot 4: %a", "slot 4: %a, %b", "%b has slot 4 already"),
+        ("slot 4: %a", "slit 4: %a", "expected 'slot ', found 'slit'"),
     ],
 )
 def test_placed_errors(line: str, wrong: str, message: str) -> None:

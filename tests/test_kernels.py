@@ -14,7 +14,6 @@ import pytest
 
 from runtime.launcher import ModelEngine, Program, open_engine, run_program
 from runtime.levels import CIRCUIT_LEVELS, check_circuit
-from runtime.vocabulary import Vocabulary
 from tests.conftest import case_of, compiled
 from tests.kernels.case import FOLDER, MACHINES, KernelCase, LaunchCase
 from tests.kernels.cases import CASES, CHOSEN, QUICK, cases_for
@@ -132,9 +131,7 @@ def test_generate_with_unmodified_transformers() -> None:
 
     case = case_of("dot")
     program = program_of(case, NANO, case.launches(NANO)[0])
-    vocabulary = Vocabulary(NANO)
-    load = [vocabulary.id(token) for token in program.load()]
-    wanted = [vocabulary.id(token) for token in program.interpret().tokens]
+    load, wanted = program.ids(program.load()), program.ids(program.interpret().tokens)
     stock: Any = AutoModelForCausalLM.from_pretrained(ensure_checkpoint(NANO, "bfloat16"), dtype="auto")
     written = stock.generate(torch.tensor([load]), do_sample=False, max_new_tokens=2 * len(wanted))
     assert written[0, len(load) :].tolist() == wanted

@@ -42,9 +42,7 @@ def program_of(case: KernelCase, spec: MachineSpec, launch: LaunchCase) -> Progr
 
 def ids(program: Program) -> tuple[list[int], list[int]]:
     """Load tokens and the launch tokens they must lead to."""
-    vocabulary = Vocabulary(program.spec)
-    launch = program.interpret().tokens
-    return [vocabulary.id(token) for token in program.load()], [vocabulary.id(token) for token in launch]
+    return program.ids(program.load()), program.ids(program.interpret().tokens)
 
 
 @pytest.mark.parametrize(
