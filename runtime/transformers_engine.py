@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
@@ -33,11 +34,14 @@ def checkpoint_spec(directory: Path) -> tuple[MachineSpec, StatePlace]:
 
 
 class TransformersEngine:
-    """A loaded checkpoint. One conversation at a time: `decode` and `prefill_check` start anew."""
+    """A loaded checkpoint. One conversation at a time: `decode` and `prefill_check` start anew.
 
-    def __init__(self, directory: Path) -> None:
+    `model`: the stock model of the folder's circuit layers, where that is loaded already (runtime/merged.py).
+    """
+
+    def __init__(self, directory: Path, model: Any = None) -> None:
         self.spec, self._place = checkpoint_spec(directory)
-        self._model = _load(directory)
+        self._model = load_model(directory) if model is None else model
         self._cache = None
 
     def decode(
@@ -117,7 +121,8 @@ class TransformersEngine:
         return output.logits[0]
 
 
-def _load(directory: Path):
+def load_model(directory: Path):
+    """The folder as the stock library loads it. Raises CompileError where it does not."""
     import torch
     import transformers
     from safetensors import SafetensorError
