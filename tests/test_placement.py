@@ -120,15 +120,55 @@ def test_limits(limit: str, circuit: Circuit, needs: str) -> None:
     assert caught.value.hint
 
 
+def many_heads(count: int, source: Wire) -> tuple[list[Op], list[Wire]]:
+    """Heads that read `source`, and what they bring."""
+    wires = [Wire(f"h{n}") for n in range(count)]
+    return [head(f"head{n}", source, wire) for n, wire in enumerate(wires)], wires
+
+
 def test_heads_run_out() -> None:
-    """Thirteen heads that only fit one layer."""
-    wires = [Wire(f"h{n}") for n in range(13)]
-    heads = [head(f"head{n}", IN, wire) for n, wire in enumerate(wires)]
+    """Thirteen heads that only fit one layer take two; a machine with room for them all keeps to one."""
+    heads, wires = many_heads(13, IN)
     circuit = Circuit("h", (IN,), (*heads, logic("l", total(wires), OUT)), (OUT,))
-    with pytest.raises(CompileError, match=r"no head left for head\d+: 12 a layer") as caught:
-        place(circuit, NANO)
-    assert caught.value.limit == "heads"
-    assert good(circuit, replace(NANO, heads=13)).heads == 13
+    assert sorted(len(layer.heads) for layer in good(circuit).layers) == [1, 12]
+    assert len(good(circuit, replace(NANO, heads=13)).layers) == 1
+    with pytest.raises(CompileError, match="13 for max_layers; it is 12") as caught:
+        place(circuit, replace(NANO, heads=1, max_layers=12))
+    assert "more heads a layer" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("sink", [False, True])
+def test_what_a_head_reads_comes_sooner_where_heads_are_short(sink: bool) -> None:
+    """A thirteenth head fits the layer before twelve others, if what it reads is not as late as it could be."""
+    last, side, read = Wire("c1"), Wire("side"), Wire("read")
+    heads, wires = many_heads(12, last)
+    operations = (
+        logic("copy0", IN, Wire("c0")),
+        logic("copy1", Wire("c0"), last),
+        logic("side", IN, side),
+        head("early", side, read, sink),
+        *heads,
+        logic("all", total([*wires, read]), OUT),
+    )
+    placed = good(Circuit("h", (IN,), operations, (OUT,)))
+    assert [len(layer.heads) for layer in placed.layers] == [0, 1, 12]
+
+
+def test_other_heads_stay_early_where_heads_are_short() -> None:
+    """Two heads of one layer's thirteen have more room: the one that is no sink goes to the first layer."""
+    last, reads = Wire("c1"), [Wire("sink"), Wire("plain")]
+    heads, wires = many_heads(13, last)
+    operations = (
+        logic("copy0", IN, Wire("c0")),
+        logic("copy1", Wire("c0"), last),
+        *(head(read.name, IN, read, read.name == "sink") for read in reads),
+        *heads,
+        logic("all", total([*wires, *reads]), OUT),
+    )
+    placed = good(Circuit("h", (IN,), operations, (OUT,)))
+    layers = {op.name: placed.layer_of(op) for op in operations}
+    assert len(placed.layers) == 4
+    assert (layers["plain"], layers["sink"]) == (0, 2)
 
 
 def test_heads_spread_over_layers() -> None:

@@ -3,8 +3,9 @@
 Time is counted in half-layers: 2 * n is layer n's heads, 2 * n + 1 its MLP. An operation reads what earlier
 half-layers left. Logic is placed as late as its readers allow in the fewest layers (longest path); heads marked `sink`
 (program ROM, register reads and results, whose inputs live long) likewise, the other heads as early as there is room.
-Where a head finds none, others move within their windows (an augmenting path of a matching). A slot is reused once
-its wire is dead, after an MLP has erased it.
+Where a head finds none, others move within their windows (an augmenting path of a matching); where that is not
+enough, layers are filled from the last one back (placement_crowded.py). A slot is reused once its wire is dead, after
+an MLP has erased it.
 """
 
 from collections import defaultdict
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from toolchain.circuit_ir.ir import Age, Circuit, Logic, Memory, Op, Wire, op_reads, op_writes
 from toolchain.circuit_ir.placed import Layer, PlacedCircuit
+from toolchain.circuit_ir.placement_crowded import crowded_times
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
 
@@ -23,7 +25,7 @@ HIDDEN_STEP = 64
 
 def place(circuit: Circuit, spec: MachineSpec) -> PlacedCircuit:
     """Raises CompileError naming the limit where the circuit does not fit the layer shape."""
-    times = _Schedule(circuit, spec).run()
+    times = _times(circuit, spec)
     slots, erased, hidden, ballast = _allocate(circuit, times)
     count = max(times.values()) // 2 + 1
     heads: dict[int, list[Memory | Age]] = defaultdict(list)
@@ -45,10 +47,18 @@ def place(circuit: Circuit, spec: MachineSpec) -> PlacedCircuit:
         if value > most:
             raise CompileError(
                 f"machine '{spec.name}' needs {value} for {limit}; it is {most}", limit=limit,
-                hint="give the machine fewer lanes, warps, registers or returns",
+                hint="give the machine more heads a layer, or fewer lanes, warps, registers or returns",
             )  # fmt: skip
     width = max(1, *(len(layer.heads) for layer in layers))
     return PlacedCircuit(circuit, layers, slots, ballast, hidden, -(-mlp // HIDDEN_STEP) * HIDDEN_STEP, width)
+
+
+def _times(circuit: Circuit, spec: MachineSpec) -> dict[str, int]:
+    """Half-layer of each operation, by name; in the fewest layers where heads are found for it."""
+    try:
+        return _Schedule(circuit, spec).run()
+    except _NoHeadLeft:
+        return crowded_times(circuit.operations, earliest_times(circuit.operations, {}), spec.heads)
 
 
 def earliest_times(operations: Sequence[Op], fixed: Mapping[str, int]) -> dict[str, int]:
@@ -77,6 +87,10 @@ def latest_times(operations: Sequence[Op], end: int) -> dict[str, int]:
         for wire in op_reads(op):
             due[wire] = min(due[wire], time)
     return times
+
+
+class _NoHeadLeft(Exception):
+    """A head has no place in the fewest layers."""
 
 
 class _Schedule:
@@ -129,7 +143,7 @@ class _Schedule:
         """Places a head in the first of `candidates` with room, or makes room by moving others in their windows.
 
         The moves are an augmenting path of a matching of heads and places. A window is what a head's neighbours leave
-        it where they stand now: heads that would have to move together are not moved, and one may be refused for that.
+        it where they stand now: heads that would have to move together are not moved. Raises _NoHeadLeft.
         """
         came: dict[int, tuple[int, Memory | Age] | None] = dict.fromkeys(candidates)
         queue = list(candidates)
@@ -143,10 +157,7 @@ class _Schedule:
                     if target not in came:
                         came[target] = time, other
                         queue.append(target)
-        raise CompileError(
-            f"machine '{self.spec.name}' has no head left for {op.name}: {self.spec.heads} a layer",
-            limit="heads", hint="give the machine more heads a layer, or fewer lanes",
-        )  # fmt: skip
+        raise _NoHeadLeft
 
     def _move(
         self,
