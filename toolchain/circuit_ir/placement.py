@@ -207,7 +207,7 @@ def _erase_time(end: int) -> int:
     return end if end % 2 else end + 1
 
 
-def _ballast(hidden: int) -> list[int]:
+def ballast_shares(hidden: int) -> list[int]:
     """`hidden` as a sum of powers of four, largest first: one ballast dimension each, and at least two.
 
     A constant with more digits than a weight has takes two of them.
@@ -239,7 +239,7 @@ def _hidden_size(intervals: list[_Interval]) -> int:
 def hidden_for(alive: int) -> int:
     """Smallest admissible hidden size that holds `alive` wires and the ballast."""
     hidden = HIDDEN_STEP
-    while hidden - len(_ballast(hidden)) < alive:
+    while hidden - len(ballast_shares(hidden)) < alive:
         hidden += HIDDEN_STEP
     return hidden
 
@@ -252,7 +252,7 @@ def _allocate(circuit: Circuit, times: dict[str, int]) -> _Allocation:
     """Slots by linear scan, fresh ones first; a reused slot is erased in the emptiest MLP in between."""
     intervals = _intervals(circuit, times)
     hidden = _hidden_size(intervals)
-    shares = _ballast(hidden)
+    shares = ballast_shares(hidden)
     load: dict[int, int] = defaultdict(int)
     for op in circuit.operations:
         if isinstance(op, Logic):

@@ -50,7 +50,7 @@ def slot_ranges(placed: PlacedCircuit) -> tuple[SlotRange, ...]:
     """Every wire's range with the half-layer in which its slot begins to hold it."""
     start: dict[Wire, int] = dict.fromkeys(placed.circuit.inputs, INPUT)
     ages: set[Wire] = set()
-    for time, op in _placed_operations(placed):
+    for time, op in placed_operations(placed):
         if isinstance(op, Age):
             ages.add(op.output)
         for wire in op_writes(op):
@@ -63,7 +63,8 @@ def slot_ranges(placed: PlacedCircuit) -> tuple[SlotRange, ...]:
     return tuple(sorted(rows, key=lambda row: (row.slot, row.start)))
 
 
-def _placed_operations(placed: PlacedCircuit) -> Iterator[tuple[int, Op]]:
+def placed_operations(placed: PlacedCircuit) -> Iterator[tuple[int, Op]]:
+    """The half-layer of every operation, in order."""
     for number, layer in enumerate(placed.layers):
         yield from ((2 * number, op) for op in layer.heads)
         yield from ((2 * number + 1, op) for op in layer.logic)
