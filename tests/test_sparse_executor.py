@@ -59,6 +59,24 @@ def test_a_table(width: int, tmp_path: Path) -> None:
 
 
 @WIDTHS
+@pytest.mark.parametrize("table", [[0, 1, 1], [0, 1, 2], [0, 2, 1]], ids=["step", "table", "other table"])
+def test_a_gated_form(table: list[int], width: int, tmp_path: Path) -> None:
+    """out += table[a + b] * (c - b + 1), which says token 0 or 1 or is no code, for all bits a, b, c."""
+    up = Form(((1, -1), (2, 1)), 1)
+    gated = Node(((0, 1), (1, 1)), 0, np.array(table, dtype=np.int32)[:, None], (), ((0, 3, 1, up),))
+    rows = [[token >> bit & 1 for bit in range(3)] for token in range(8)]
+    said = [table[a + b] * (c - b + 1) for a, b, c in rows]
+    item = network((Phase(nodes=(gated,)),), rows)
+    loop = session(item, width, tmp_path)
+    for token, code in enumerate(said):
+        if code in (0, 1):
+            assert loop.begin([[token]] * width).said == [item.tokens[code]] * width
+        else:
+            with pytest.raises(LostExactnessError):
+                loop.begin([[token]] * width)
+
+
+@WIDTHS
 @pytest.mark.parametrize("value", [2, 7, 3000])
 def test_a_cell_above_its_range_is_noticed(value: int, width: int, tmp_path: Path) -> None:
     """The third token's cell is no bit: there is no such row in the table."""

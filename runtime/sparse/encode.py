@@ -7,11 +7,13 @@ A program is a list of sections, `opcode, count` and then `count` records (KEY a
     TAP     place, cell                               cell = history[place]
     SET     value, cell                               cell += value
     LINK    cell, constant, n, (cell, factor) * n     cell += the form
-    NODE    n, base, first, length, table, columns, rows, sums, products, (cell, factor) * n,
-            (column, cell) * sums, (column, up, cell, weight) * products
-            row = base + the form; where row >= first: cell += table[row, column], and ... * weight * up
-    STEP    n, base, first, length, sums, products, (cell, factor) * n, (value, cell) * sums,
-            (factor, up, cell) * products
+    NODE    n, base, first, length, table, columns, rows, sums, products, forms, (cell, factor) * n,
+            (column, cell) * sums, (column, up, cell, weight) * products,
+            forms times: column, cell, weight, m, constant, (cell, factor) * m
+            row = base + the form; where row >= first: cell += table[row, column], and ... * weight * up, where
+            up is a cell or a form
+    STEP    n, base, first, length, sums, products, forms, (cell, factor) * n, (value, cell) * sums,
+            (factor, up, cell) * products, forms times: factor, cell, m, constant, (cell, factor) * m
             where base + the form >= first: cell += value, and cell += factor * up
     READ    length, state, columns, n, rows, outputs, anchor, cell * n, (column, cell) * outputs
             row = rows[sum of 2**i * cell]; cell += state[row, column]
@@ -93,7 +95,7 @@ class Pool:
         return place
 
     def array(self) -> np.ndarray:
-        return np.concatenate(self.parts)
+        return np.concatenate([np.zeros(0, dtype=np.int16), *self.parts])
 
 
 @dataclass(frozen=True)
@@ -265,8 +267,13 @@ def _is_cell(up: Form) -> bool:
     return len(up.terms) == 1 and up.terms[0][1] in (1, -1) and up.constant == 0
 
 
-def _sign(up: Form) -> int:
-    return up.terms[0][1] if _is_cell(up) else 1
+Products = list[tuple[int, int, int, Form]]
+
+
+def _ups(node: LiveNode) -> tuple[Products, Products]:
+    """A node's products by a single cell, and by a form."""
+    cells = [item for item in node.products if _is_cell(item[3])]
+    return cells, [item for item in node.products if not _is_cell(item[3])]
 
 
 def _is_step(table: np.ndarray, first: int) -> bool:
@@ -280,7 +287,6 @@ class Encoder:
     def __init__(self, network: Network, layout: StateLayout, pool: Pool) -> None:
         self.network, self.layout, self.pool = network, layout, pool
         self.numbers: dict[int, int] = {}
-        self.scratch = 0
         self.words: list[int] = []
         self.waiting: dict[int, Waiting] = {}
         self.bundles: dict[int, list[Bundle]] = {}
@@ -288,7 +294,7 @@ class Encoder:
     @property
     def count(self) -> int:
         """Cells of the programs written so far."""
-        return len(self.numbers) + self.scratch
+        return len(self.numbers)
 
     def cell(self, cell: int) -> int:
         return self.numbers.setdefault(cell, self.count)
@@ -412,19 +418,6 @@ class Encoder:
         return [len(words) + 1, *words]
 
     def _nodes(self, phase: LivePhase, facts: Facts) -> None:
-        """Ups of several terms are summed into cells of their own first."""
-        sources: dict[Form, int] = {}
-        links = []
-        for node in phase.nodes:
-            for *_, up in node.products:
-                if up not in sources:
-                    if _is_cell(up):
-                        sources[up] = self.cell(up.terms[0][0])
-                    else:
-                        sources[up] = self.count
-                        self.scratch += 1
-                        links.append([sources[up], up.constant, len(up.terms), *self.terms(up)])
-        self.section(Op.LINK, links)
         nodes = self.network.phases[phase.number].nodes
         bundled = self._bundle(phase)
         opened = [
@@ -432,7 +425,7 @@ class Encoder:
             for node, original in zip(bundled, phase.nodes, strict=True)
         ]
         pending = [item for item in self.waiting.values() if item.phase == phase.number]
-        self._tree(opened, pending, phase.number, sources)
+        self._tree(opened, pending, phase.number)
 
     def _bundle(self, phase: LivePhase) -> list[LiveNode]:
         """The phase's nodes with bundles of cells summed beforehand, each in a cell of its own."""
@@ -446,14 +439,7 @@ class Encoder:
         self.section(Op.LINK, links)
         return [replace(node, terms=_in_bundles(node.terms, places)) for node in phase.nodes]
 
-    def _tree(
-        self,
-        nodes: list[OpenNode],
-        pending: list[Waiting],
-        number: int,
-        sources: dict[Form, int],
-        depth: int = 0,
-    ) -> None:
+    def _tree(self, nodes: list[OpenNode], pending: list[Waiting], number: int, depth: int = 0) -> None:
         """Nodes behind tests of bits without which they are shut, most shared first; and reads for them alone."""
         groups, nodes = _groups(nodes) if depth < MOST_TESTS else ([], nodes)
         behind = [frozenset(node.node.index for node in group) for _, group in groups]
@@ -467,43 +453,51 @@ class Encoder:
         for (literal, group), items in zip(groups, inside, strict=True):
             self.words += [Op.TEST, 1, self.cell(literal[0]), literal[1], 0]
             begin = len(self.words)
-            self._tree([node.given(literal) for node in group], items, number, sources, depth + 1)
+            self._tree([node.given(literal) for node in group], items, number, depth + 1)
             self.words[begin - 1] = len(self.words) - begin
         ordered = sorted(nodes, key=lambda n: (len(n.terms), len(n.node.sums), len(n.node.products)))
         source = self.network.phases[number].nodes
         flat = {node.node.index: _is_step(source[node.node.index].table, node.first) for node in ordered}
         steps = [node for node in ordered if flat[node.node.index]]
-        self.section(Op.STEP, (self._step(source[node.node.index], node, sources) for node in steps))
+        self.section(Op.STEP, (self._step(source[node.node.index], node) for node in steps))
         others = [node for node in ordered if not flat[node.node.index]]
-        self.section(Op.NODE, (self._node(number, node, sources) for node in others))
+        self.section(Op.NODE, (self._node(number, node) for node in others))
 
-    def _step(self, source: Node, open_node: OpenNode, sources: dict[Form, int]) -> list[int]:
+    def _step(self, source: Node, open_node: OpenNode) -> list[int]:
         node, row = open_node.node, source.table[open_node.first].tolist()
-        terms = [word for cell, factor in open_node.terms for word in (self.cell(cell), factor)]
         sums = [(row[column], self.cell(cell)) for column, cell in node.sums if row[column]]
+        cells, forms = _ups(node)
         products = [
-            (row[column] * weight * _sign(up), sources[up], self.cell(cell))
-            for column, cell, weight, up in node.products
+            (row[column] * weight * up.terms[0][1], self.cell(up.terms[0][0]), self.cell(cell))
+            for column, cell, weight, up in cells
         ]
-        length = 6 + len(terms) + 2 * len(sums) + 3 * len(products)
-        head = [len(open_node.terms), open_node.base, open_node.first, length, len(sums), len(products)]
-        return [*head, *terms, *(word for item in (*sums, *products) for word in item)]
+        words = [
+            *self.terms(Form(open_node.terms)), *(word for item in (*sums, *products) for word in item),
+            *(word for a, c, w, up in forms for word in (row[a] * w, self.cell(c), *self._form(up))),
+        ]  # fmt: skip
+        counts = [len(sums), len(products), len(forms)]
+        return [len(open_node.terms), open_node.base, open_node.first, 7 + len(words), *counts, *words]
 
-    def _node(self, number: int, open_node: OpenNode, sources: dict[Form, int]) -> list[int]:
+    def _node(self, number: int, open_node: OpenNode) -> list[int]:
         node = open_node.node
         table = self.network.phases[number].nodes[node.index].table
-        place = self.pool.add(table)
-        terms = [word for cell, factor in open_node.terms for word in (self.cell(cell), factor)]
-        sums = [word for column, cell in node.sums for word in (column, self.cell(cell))]
-        products = []
-        for column, cell, weight, up in node.products:
-            products += [column, sources[up], self.cell(cell), weight * _sign(up)]
-        length = 9 + len(terms) + len(sums) + len(products)
-        head = [
-            len(open_node.terms), open_node.base, open_node.first, length, place, table.shape[1], table.shape[0],
-            len(node.sums), len(node.products),
+        cells, forms = _ups(node)
+        products = [
+            (column, self.cell(up.terms[0][0]), self.cell(cell), weight * up.terms[0][1])
+            for column, cell, weight, up in cells
+        ]
+        words = [
+            *self.terms(Form(open_node.terms)), *(word for a, c in node.sums for word in (a, self.cell(c))),
+            *(word for item in products for word in item),
+            *(word for a, c, w, up in forms for word in (a, self.cell(c), w, *self._form(up))),
         ]  # fmt: skip
-        return [*head, *terms, *sums, *products]
+        return [
+            len(open_node.terms), open_node.base, open_node.first, 10 + len(words), self.pool.add(table),
+            table.shape[1], table.shape[0], len(node.sums), len(products), len(forms), *words,
+        ]  # fmt: skip
+
+    def _form(self, form: Form) -> list[int]:
+        return [len(form.terms), form.constant, *self.terms(form)]
 
     def sum_of_bits(self, op: Op, cells: Sequence[int], facts: Facts) -> None:
         """KEY or CODE: sum of 2**i * cell; the known ones are a constant in front."""

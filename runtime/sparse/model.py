@@ -10,8 +10,9 @@ from pathlib import Path
 from llvmlite import ir
 
 from runtime.sparse.careful import CarefulModel
+from runtime.sparse.emitter import Extents
 from runtime.sparse.encode import Pool
-from runtime.sparse.executor import Extents, executor_module
+from runtime.sparse.executor import executor_module
 from runtime.sparse.flat import FlatNetwork
 from runtime.sparse.native import NativeCode, processor
 from runtime.sparse.network import NotExactError

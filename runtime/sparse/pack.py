@@ -94,7 +94,6 @@ def _head(programs: Programs) -> dict[str, object]:
     layout = programs.layout
     return {
         "plans": [[plan.prefix, plan.prefix_cells, plan.suffix, plan.cells] for plan in programs.plans],
-        "scratch": [base.scratch for base in programs.bases],
         "key": programs.key,
         "history": programs.history,
         "layout": [layout.start, layout.columns, layout.rows, layout.size],
@@ -119,9 +118,8 @@ def _programs(head: dict, arrays: dict[str, np.ndarray]) -> Programs:
         ClassPlan(
             Facts(arrays[f"low{number}"], arrays[f"high{number}"]),
             dict(arrays[f"numbers{number}"].tolist()),
-            scratch,
         )
-        for number, scratch in enumerate(head["scratch"])
+        for number in range(len(head["plans"]))
     )
     return Programs(
         arrays["classes"], tuple(Plan(*plan) for plan in head["plans"]), bases, tuple(head["key"]),

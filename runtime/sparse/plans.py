@@ -33,7 +33,6 @@ class ClassPlan:
 
     facts: Facts
     numbers: dict[int, int]
-    scratch: int
 
 
 @dataclass(frozen=True)
@@ -156,13 +155,13 @@ class Compiler:
         self._prefix(encoder, prefix, roots)
         begin = len(words)
         words += encoder.words
-        numbers, scratch = dict(encoder.numbers), encoder.scratch
+        numbers = dict(encoder.numbers)
         cells = encoder.count
         encoder.words = []
         self.write_suffix(encoder, suffix)
         plan = Plan(begin, cells, len(words), encoder.count)
         words += encoder.words
-        return plan, ClassPlan(middle, numbers, scratch)
+        return plan, ClassPlan(middle, numbers)
 
     def _prefix(self, encoder: Encoder, residue: Residue, roots: set[int]) -> None:
         facts = residue.facts

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from runtime.sparse.emitter import Slot
 from runtime.sparse.encode import Op
-from runtime.sparse.executor import Slot
 from runtime.sparse.native import NativeCode
 from runtime.sparse.network import MOST_AGE
 from runtime.sparse.plans import Compiler, Programs
@@ -208,7 +208,7 @@ class Session:
             known = {state: rows for state, rows in known.items() if state not in rewritten}
             residue = compiler.suffix(Facts(low, high), known)
         encoder = compiler.encoder()
-        encoder.numbers, encoder.scratch = dict(base.numbers), base.scratch
+        encoder.numbers = dict(base.numbers)
         encoder.section(Op.GUARD, ([base.numbers[cell], value] for cell, value in guards))
         compiler.write_suffix(encoder, residue)
         self._traces[place] = len(self._code), encoder.count

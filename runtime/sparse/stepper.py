@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from runtime.sparse.executor import FAULT, GUARD_FAILED, I8, I32, I64, POINTER, STALE, Extents, Slot
+from runtime.sparse.emitter import FAULT, GUARD_FAILED, I8, I32, I64, POINTER, STALE, Extents, Slot
 
 
 class Status(IntEnum):
