@@ -1,4 +1,4 @@
-"""What each test kernel does on `classic`, input set 0: EXEC and VAL tokens, and executed lane-instructions. Exact.
+"""What each test kernel does on `classic`, input set 0: EXEC, VAL, SHORT tokens, executed lane-instructions. Exact.
 
 A lane-instruction is one operation of a block (a slot that is used, or the store) in one lane of the EXEC token's
 mask: so operations of the block times active lanes, summed over the EXEC tokens. Time does not enter; with the tokens
@@ -18,13 +18,14 @@ from toolchain.mir.rom import Block, RomImage
 
 @dataclass(frozen=True)
 class Activity:
-    """Counts of one launch. `executions`: EXEC tokens, the closing one aside."""
+    """Counts of one launch. `executions`: EXEC tokens, the closing one aside; `values`: VAL, `shorts`: SHORT tokens."""
 
     kernel: str
     tokens: int
     blocks: int
     executions: int
     values: int
+    shorts: int
     lane_instructions: int
 
 
@@ -45,15 +46,16 @@ def activity(kernel: str, rom: RomImage, tokens: Iterable[Token]) -> Activity:
         len(rom.blocks),
         len(executed),
         sum(token.kind is Kind.VAL for token in tokens),
+        sum(token.kind is Kind.SHORT for token in tokens),
         sum(sizes[token.a] * token.mask.bit_count() for token in executed),
     )
 
 
 def lines(cases: Iterable[KernelCase] = CASES) -> Iterator[str]:
     """A row a kernel, and the sum."""
-    yield "| kernel, `classic` | tokens | blocks | EXEC | VAL | lane-instructions |"
-    yield "|---|---|---|---|---|---|"
-    total = Activity("all", 0, 0, 0, 0, 0)
+    yield "| kernel, `classic` | tokens | blocks | EXEC | VAL | SHORT | lane-instructions |"
+    yield "|---|---|---|---|---|---|---|"
+    total = Activity("all", 0, 0, 0, 0, 0, 0)
     for case in cases:
         if not case.fits(CLASSIC):
             continue

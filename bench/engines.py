@@ -38,6 +38,8 @@ REPETITIONS = 5
 STOCK_KERNEL = "dot"
 TRACED_KERNEL = "queens"
 LIMIT = 100_000
+PROFILED_TOKENS = 24
+"""Of each launch."""
 Say = Callable[[str], None]
 
 
@@ -150,12 +152,10 @@ def _profile() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         spoken = [vocabulary.token(token).kind for token in wanted[:-1]]  # the last is not fed again
         other = sum(kind not in kinds for kind in spoken)
         rows.append([*(spoken.count(kind) for kind in kinds), other, 1])
-        counting.begin([load])
-        for token, kind in zip(wanted[:24], spoken[:24], strict=False):
-            counting.profile[:] = 0
-            counting.feed([[token]])
+        counts = _counts(counting, load, wanted[:PROFILED_TOKENS])
+        for kind, count in zip(spoken, counts, strict=False):
             if kind in kinds:
-                records[kind.value] += counting.profile
+                records[kind.value] += count
                 totals[kind.value] += 1
     weights = 1 / np.sqrt(np.array(seconds))
     fit = np.linalg.lstsq(np.array(rows) * weights[:, None], np.array(seconds) * weights, rcond=None)[0]
@@ -167,6 +167,17 @@ def _profile() -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         pairs = zip(labels, counts.tolist(), strict=True)
         table[kind] = {label: round(count / totals[kind], 1) for label, count in pairs if count}
     return microseconds, table
+
+
+def _counts(session: Session, load: list[int], tokens: list[int]) -> Iterator[np.ndarray]:
+    """What the code counts in each token of the launch: all up to it, less all up to the one before."""
+    start, before = session.begin([load]), np.zeros(len(session.profile))
+    for end in range(1, len(tokens) + 1):
+        session.resume(start)
+        session.profile[:] = 0
+        session.feed([tokens[:end]])
+        yield session.profile - before
+        before = session.profile.copy()
 
 
 def _stock() -> tuple[float, int]:
@@ -251,6 +262,7 @@ def lines(path: Path = STORED) -> Iterator[str]:
         cells = " | ".join(str(counts.get(label, 0)) for label in labels)
         yield f"| {kind} | {item.microseconds[kind]} | {cells} |"
     yield ""
-    yield f"A launch itself takes {item.microseconds['launch']} microseconds. Terms of linear forms are what is left:"
-    yield "a term is two program words, a cell and a multiplication, and an EXEC token's programs are larger than the"
-    yield "first-level cache. Traces cut the terms of a block that is run often; the next limit is the words of a term."
+    yield f"A launch itself takes {item.microseconds['launch']} microseconds. Terms of linear forms in EXEC tokens are"
+    yield "what is left: a term is two program words, a cell and a multiplication, and an EXEC token's program is"
+    yield "larger than the first-level cache. Traces cut the terms of a block that is run often, memos (docs/ENGINE.md)"
+    yield "those of the tokens between EXECs; the next limit is the interpretation of the words of a term."

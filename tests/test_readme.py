@@ -8,7 +8,7 @@ import pytest
 
 from bench import activity, host, measured, model_check, report
 from bench.stored import read_rows, write_rows
-from runtime.vocabulary import END, execute, val
+from runtime.vocabulary import END, execute, short, val
 from tests.conftest import ROOT, compiled
 from tests.kernels.cases import CASES
 from toolchain.cli import COMMANDS, run_command
@@ -57,7 +57,7 @@ def test_rows_of_printed_tables() -> None:
 
 
 def test_rows_are_stored_and_read_back(tmp_path: Path) -> None:
-    rows = [activity.Activity("one", 1, 2, 3, 4, 5), activity.Activity("two", 6, 7, 8, 9, 10)]
+    rows = [activity.Activity("one", 1, 2, 3, 4, 5, 6), activity.Activity("two", 7, 8, 9, 10, 11, 12)]
     write_rows(tmp_path / "rows.json", rows)
     assert read_rows(tmp_path / "rows.json", activity.Activity) == rows
     assert [path.name for path in tmp_path.iterdir()] == ["rows.json"]
@@ -69,9 +69,9 @@ def test_lane_instructions_are_operations_times_lanes(name: str) -> None:
     rom = compiled(name, "nano").rom
     texts = re.split(r"^block ", print_rom(rom), flags=re.MULTILINE)[1:]
     sizes = [len(re.findall(r"^    [xyzmp]  |^  st\.", text, re.MULTILINE)) for text in texts]
-    tokens = (execute(0, 0, 0b01), val(3), val(4), execute(1, 2, 0b11), val(5), execute(1, 0, 0b11), END)
+    tokens = (execute(0, 0, 0b01), val(3), val(4), execute(1, 2, 0b11), short(5), execute(1, 0, 0b11), END)
     counted = activity.activity(name, rom, tokens)
-    assert counted == activity.Activity(name, 7, len(texts), 3, 3, sizes[0] + 4 * sizes[1])
+    assert counted == activity.Activity(name, 7, len(texts), 3, 2, 1, sizes[0] + 4 * sizes[1])
 
 
 def test_this_machine_is_described() -> None:

@@ -1,11 +1,13 @@
 """The native executor on networks of a few cells: what it computes, and that cells outside their range are noticed."""
 
+import random
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from runtime.sparse.encode import Pool
+from runtime.sparse.encode import Op, Pool
 from runtime.sparse.flat import FlatNetwork
 from runtime.sparse.model import token_loop
 from runtime.sparse.network import (
@@ -25,8 +27,11 @@ from runtime.sparse.network import (
 )
 from runtime.sparse.plans import Compiler
 from runtime.sparse.session import LostExactnessError, Session
+from runtime.sparse.stable import LEAST_TERMS
 
 END = 3
+TERMS = LEAST_TERMS
+"""As many are worth a memo."""
 WIDTHS = pytest.mark.parametrize("width", [1, 16])
 
 
@@ -108,3 +113,64 @@ def test_a_code_of_no_token_is_noticed(tmp_path: Path) -> None:
 def test_a_table_entry_of_more_than_16_bits_is_no_exact_program() -> None:
     with pytest.raises(NotExactError):
         Compiler(FlatNetwork.of(network((gate([0, 1, 40_000]),), [[0], [2]])), Pool.empty()).programs()
+
+
+def remembering() -> tuple[Network, list[tuple[int, ...]]]:
+    """A network of two bits of memory that says whether they differ, worked out by a node of many terms.
+
+    Also its tokens as bits: kind, write the first bit, write the second, data. The first memory is written before the
+    phase that reads the key, so that a memo can stand on it; the second in that phase, so that it can but be an input.
+    """
+    tokens: list[tuple[int, ...]] = list(product((0, 1), repeat=4))
+    embedding = np.array([[kind, 1 - kind, *others] for kind, *others in tokens], dtype=np.int16)
+    kind, first, second, data, keyed, held, other, same, out = 0, 2, 3, 4, 5, 6, 7, 8, 9
+    one_row = Address((), (0,))
+
+    def write(state: int, enable: int) -> tuple[State, Write]:
+        column = Column(((1, Form(((data, 1),))),))
+        return State(Form(((enable, 1),), -1), one_row, None, 1), Write(state, (column,))
+
+    (early, write_early), (late, write_late) = write(0, first), write(1, second)
+    never = State(Form((), -1), Address((), (NO_ROW,)), None, 2)
+    step = np.arange(TERMS + 1)[:, None] // TERMS
+    xor = np.zeros((3 * TERMS + 1, 1), dtype=np.int32)
+    xor[[TERMS, 2 * TERMS]] = 1
+    phases = (
+        Phase((write_early,)),
+        Phase(
+            (write_late, Write(2, (Column(((1, Form((), 1)),)),))),
+            (Read(2, Address((kind,), (0, 1)), ((0, keyed),)), Read(1, one_row, ((0, other),))),
+        ),
+        Phase(
+            reads=(Read(0, one_row, ((0, held),)),),
+            nodes=(Node(((other, 1),) * TERMS, 0, step.astype(np.int32), ((0, same),), ()),),
+        ),
+        Phase(nodes=(Node(((held, 1), (same, 2)) * TERMS, 0, xor, ((0, out),), ()),)),
+    )
+    codes = np.array([END, 1], dtype=np.int32)
+    cells, inputs = (Cell(0, 1),) * 10, tuple(range(5))
+    return Network(
+        cells, (early, late, never), phases, inputs, embedding, (out,), codes, END, (0, ())
+    ), tokens
+
+
+@WIDTHS
+def test_what_is_remembered(width: int, tmp_path: Path) -> None:
+    """Random tokens against the memory that they write, after each; and not every token makes a memo."""
+    item, tokens = remembering()
+    draw = random.Random(width)
+    quiet = [number for number, (_, first, second, _) in enumerate(tokens) if not (first or second)]
+    choices = [range(len(tokens)) if draw.random() < 0.3 else quiet for _ in range(40)]
+    given = [[draw.choice(choice) for choice in choices] for _ in range(width)]
+    compiler = Compiler(FlatNetwork.of(item), Pool.empty())
+    programs = compiler.programs()
+    loop = Session(programs, lambda: compiler, token_loop(programs, width, tmp_path, profile=True), width)
+    memory = [[0, 0] for _ in given]
+    for end in range(1, len(given[0]) + 1):
+        for launch, bits in zip(given, memory, strict=True):
+            _, first, second, data = tokens[launch[end - 1]]
+            bits[:] = data if first else bits[0], data if second else bits[1]
+        loop.profile[:] = 0
+        said = loop.begin([launch[:end] for launch in given]).said
+        assert said == [1 if first != second else END for first, second in memory]
+    assert 0 < loop.profile[Op.REMEMBER] < loop.profile[Op.MEMO]

@@ -28,7 +28,7 @@ class Slot(IntEnum):
     HISTORY = 5
     AGES = 6
     WRITTEN = 7
-    """Per state: the number of the last step that wrote it, 64 bits."""
+    """Per state, a vector: the number of the last step that wrote it."""
     STEP = 8
     """The number of this step, 64 bits."""
     FLAGS = 9
@@ -37,6 +37,8 @@ class Slot(IntEnum):
     """Per state: whether programs hold its rows as constants, 8 bits."""
     PROFILE = 11
     """Terms of forms, then records executed by opcode: 64 bits each."""
+    MEMOS = 12
+    """Vectors: of each memo the step in which it was made, the inputs, and the outputs."""
 
 
 GUARD_FAILED = -1
@@ -127,27 +129,25 @@ class Emitter:
     # --- vectors
 
     def splat(self, value: ir.Value) -> ir.Value:
-        """A scalar for every launch."""
+        """A 32-bit number for every launch."""
+        return self._splat(value, self.vector)
+
+    def _splat(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         if self.extents.width == 1:
             return value
-        single = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), value, I32(0))
+        empty = ir.Constant(kind, ir.Undefined)
+        single = self.builder.insert_element(empty, value, I32(0))
         zeros = ir.Constant(ir.VectorType(I32, self.extents.width), [0] * self.extents.width)
-        return self.builder.shuffle_vector(single, ir.Constant(self.vector, ir.Undefined), zeros)
+        return self.builder.shuffle_vector(single, empty, zeros)
 
     def vector_at(self, slot: Slot, index: ir.Value) -> ir.Value:
         return self.builder.gep(self.pointers[slot], [self.wide(index)], source_etype=self.vector)
 
+    def vector_load(self, slot: Slot, index: ir.Value) -> ir.Value:
+        return self.builder.load(self.vector_at(slot, index), typ=self.vector, align=4)
+
     def cell(self, index: ir.Value) -> ir.Value:
-        return self.builder.load(self.vector_at(Slot.CELLS, index), typ=self.vector, align=4)
-
-    def lane_of(self, slot: Slot, index: ir.Value, lane: ir.Value) -> ir.Value:
-        """Address of one launch's number in a vector."""
-        scaled = self.builder.mul(self.wide(index), I64(self.extents.width))
-        place = self.builder.add(scaled, self.wide(lane))
-        return self.builder.gep(self.pointers[slot], [place], source_etype=I32)
-
-    def add_to(self, address: ir.Value, value: ir.Value) -> None:
-        self.builder.store(self.builder.add(self.builder.load(address, typ=I32), value), address)
+        return self.vector_load(Slot.CELLS, index)
 
     def add_vector(self, cell: ir.Value, value: ir.Value) -> None:
         address = self.vector_at(Slot.CELLS, cell)
@@ -267,20 +267,6 @@ class Emitter:
             self.advance(2)
         return self.get(total, self.vector)
 
-    def one_cell(self, index: ir.Value, lane: ir.Value) -> ir.Value:
-        """A cell of one launch."""
-        return self.builder.load(self.lane_of(Slot.CELLS, index, lane), typ=I32)
-
-    def sum_of_one(self, count: ir.Value, constant: ir.Value, lane: ir.Value) -> ir.Value:
-        """Like `sum`, for one launch alone."""
-        self.count(PROFILED_TERMS, count)
-        total = self.variable(I32, constant)
-        with self.loop(count):
-            product = self.builder.mul(self.one_cell(self.word(), lane), self.word(1))
-            self.builder.store(self.builder.add(self.get(total, I32), product), total)
-            self.advance(2)
-        return self.get(total, I32)
-
     def bits(self, count: ir.Value) -> ir.Value:
         """The sum of 2**i * cell of the next `count` program words, as a vector."""
         total = self.variable(self.vector, ir.Constant(self.vector, None))
@@ -293,11 +279,57 @@ class Emitter:
     def lane(self, vector: ir.Value, lane: ir.Value) -> ir.Value:
         return vector if self.extents.width == 1 else self.builder.extract_element(vector, lane)
 
-    def state(self, start: ir.Value, lane: ir.Value) -> ir.Value:
-        """Address of a state's first row in a launch's memory."""
-        offset = self.builder.mul(self.wide(lane), I64(self.extents.state))
-        place = self.builder.add(offset, self.wide(start))
-        return self.builder.gep(self.pointers[Slot.STATES], [place], source_etype=I16)
+    def state_word(self, place: ir.Value) -> ir.Value:
+        """Address of a word of the launches' memories, which follow one another."""
+        return self.builder.gep(self.pointers[Slot.STATES], [self.wide(place)], source_etype=I16)
+
+    def numbered_lanes(self, factor: int) -> ir.Value:
+        """Each launch's number, times `factor`."""
+        if self.extents.width == 1:
+            return I32(0)
+        return ir.Constant(self.vector, [factor * lane for lane in range(self.extents.width)])
+
+    def gather(self, slot: Slot, places: ir.Value, bits: ir.Value) -> ir.Value:
+        """Each launch's word of an array of 16-bit words, which one more word follows; 0 for launches not of `bits`.
+
+        With one launch the word is loaded whatever `bits` is.
+        """
+        builder, width = self.builder, self.extents.width
+        if width == 1:
+            return builder.sext(self.load(self.pointers[slot], self.wide(places), I16), I32)
+        wide, pointers = ir.VectorType(I64, width), ir.VectorType(POINTER, width)
+        first = builder.ptrtoint(self.pointers[slot], I64)
+        offsets = builder.shl(builder.sext(places, wide), ir.Constant(wide, [1] * width))
+        addresses = builder.inttoptr(builder.add(self._splat(first, wide), offsets), pointers)
+        mask = ir.VectorType(BIT, width)
+        kind = ir.FunctionType(self.vector, [pointers, I32, mask, self.vector])
+        name = f"llvm.masked.gather.v{width}i32.v{width}p0"
+        load = self.function.module.globals.get(name) or ir.Function(self.function.module, kind, name)
+        none = ir.Constant(self.vector, None)
+        pairs = builder.call(load, [addresses, I32(2), builder.bitcast(bits, mask), none])
+        half = self.splat(I32(16))
+        return builder.ashr(builder.shl(pairs, half), half)
+
+    def where(self, bits: ir.Value, value: ir.Value) -> ir.Value:
+        """`value` for the launches of `bits`, 0 for others."""
+        return self._either(bits, value, ir.Constant(self.vector, None))
+
+    def _either(self, bits: ir.Value, value: ir.Value, other: ir.Value) -> ir.Value:
+        if self.extents.width > 1:
+            bits = self.builder.bitcast(bits, ir.VectorType(BIT, self.extents.width))
+        return self.builder.select(bits, value, other)
+
+    def store_where(self, bits: ir.Value, value: ir.Value, address: ir.Value) -> None:
+        """Stores a vector's numbers of the launches of `bits`."""
+        held = self.builder.load(address, typ=self.vector, align=4)
+        self.builder.store(self._either(bits, value, held), address, align=4)
+
+    def valid(self, test: ir.Value, bits: ir.Value) -> ir.Value:
+        """The launches of `bits` of which the test holds; any other of them is a fault."""
+        good = self.builder.and_(self.bits_of(test), bits)
+        with self.builder.if_then(self.builder.icmp_unsigned("!=", good, bits), likely=False):
+            self.raise_flag(FAULT)
+        return good
 
     def raise_flag(self, flag: int) -> None:
         address = self.builder.gep(self.pointers[Slot.FLAGS], [I64(flag)], source_etype=I32)

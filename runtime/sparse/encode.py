@@ -27,6 +27,10 @@ A program is a list of sections, `opcode, count` and then `count` records (KEY a
     KEEP    place, cell or -1, value                  history[place] = cell, or value
     GUARD   cell, value                               ends with -1 where the cell is not value
     TEST    cell, value, length                       the next `length` words are skipped where the cell is not value
+    MEMO    length, place, states, inputs, outputs, state * states, cell * inputs, cell * outputs; count is 1
+            where no state was written since the memo at `place` was made, and the inputs are what they were:
+            cell += memo for each output, and the next `length` words are skipped; else a memo is begun
+    REMEMBER place, cell                              completes the memo of an output; ends what a MEMO may skip
     KEY     limit, constant, (cell, factor) * count   ends; gives constant + the form, which must be below limit
     CODE    limit, constant, (cell, factor) * count   the same
 
@@ -42,6 +46,7 @@ import numpy as np
 
 from runtime.sparse.network import HALF_RANGE, Form, Network, Node, NotExactError, Read
 from runtime.sparse.specialise import Facts, LiveNode, LivePhase, LiveWrite, Residue
+from runtime.sparse.stable import Memo
 
 
 class Op(IntEnum):
@@ -61,6 +66,8 @@ class Op(IntEnum):
     TEST = 14
     KEY = 15
     CODE = 16
+    MEMO = 17
+    REMEMBER = 18
 
 
 @dataclass
@@ -95,7 +102,8 @@ class Pool:
         return place
 
     def array(self) -> np.ndarray:
-        return np.concatenate([np.zeros(0, dtype=np.int16), *self.parts])
+        """All of them, and one more word."""
+        return np.concatenate([*self.parts, np.zeros(1, dtype=np.int16)])
 
 
 @dataclass(frozen=True)
@@ -208,8 +216,8 @@ def _in_bundles(
     return tuple(result)
 
 
-def _waiting(residue: Residue, bundled: set[int]) -> dict[int, Waiting]:
-    """By cell; cells that are `bundled` are read at once."""
+def _waiting(residue: Residue, at_once: set[int]) -> dict[int, Waiting]:
+    """By cell; those that are wanted `at_once` do not wait."""
     users: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for phase in residue.phases:
         for node in phase.nodes:
@@ -218,7 +226,7 @@ def _waiting(residue: Residue, bundled: set[int]) -> dict[int, Waiting]:
                 *(up.terms[0][0] for *_, up in node.products if _is_cell(up)),
             ):
                 users[cell].add((phase.number, node.index))
-    shared, result = _other_uses(residue) | bundled, {}
+    shared, result = _other_uses(residue) | at_once, {}
     for phase in residue.phases:
         for read in phase.reads:
             for output in read.outputs:
@@ -309,14 +317,29 @@ class Encoder:
     def terms(self, form: Form) -> list[int]:
         return [word for cell, factor in form.terms for word in (self.cell(cell), factor)]
 
-    def residue(self, residue: Residue) -> None:
-        """All phases, after the constants that cells start from."""
+    def residue(self, residue: Residue, memo: Memo | None = None) -> None:
+        """All phases, after the constants that cells start from; and a part that was split off, in its place."""
         self.section(Op.SET, ([value, self.cell(cell)] for cell, value in sorted(residue.constants.items())))
         self.bundles = {phase.number: _bundles(phase) for phase in residue.phases}
-        bundled = {cell for found in self.bundles.values() for bundle in found for cell, _ in bundle}
-        self.waiting = _waiting(residue, bundled)
+        at_once = {cell for found in self.bundles.values() for bundle in found for cell, _ in bundle}
+        self.waiting = _waiting(residue, at_once if memo is None else at_once.union(memo.part.inputs))
         for phase in residue.phases:
+            if memo is not None and phase.number == memo.part.first:
+                self._memo(memo)
             self._phase(phase, residue.facts)
+
+    def _memo(self, memo: Memo) -> None:
+        part = memo.part
+        inputs, outputs = ([self.cell(cell) for cell in cells] for cells in (part.inputs, part.outputs))
+        cells = [*part.states, *inputs, *outputs]
+        self.words += [Op.MEMO, 1, 0, memo.place, len(part.states), len(inputs), len(outputs), *cells]
+        begin = len(self.words)
+        around = self.waiting, self.bundles
+        self.residue(part.residue)
+        self.waiting, self.bundles = around
+        first = memo.place + 1 + len(inputs)
+        self.section(Op.REMEMBER, ([first + place, cell] for place, cell in enumerate(outputs)))
+        self.words[begin - len(cells) - 5] = len(self.words) - begin
 
     def _phase(self, phase: LivePhase, facts: Facts) -> None:
         states = self.layout

@@ -1,7 +1,6 @@
 """The native executor of encoded programs (encode.py), as LLVM IR for a number of launches side by side.
 
-One function, `execute(context, place, token*, mask*, results*)`, runs sections from `place` on until KEY or CODE. What
-is indexed by data (tables, state rows) goes launch by launch.
+One function, `execute(context, place, token*, mask*, results*)`, runs sections from `place` on until KEY or CODE.
 """
 
 from collections.abc import Callable
@@ -9,8 +8,6 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from runtime.sparse.emitter import (
-    BIT,
-    FAULT,
     GUARD_FAILED,
     I8,
     I16,
@@ -30,21 +27,18 @@ class _Sections(Emitter):
     """The body of each kind of section; the program counter stands at its first record."""
 
     def input(self, count: ir.Value) -> None:
+        tokens = self.builder.load(self.function.args[2], typ=self.vector, align=4)
+        rows = self.builder.mul(tokens, self.splat(I32(self.extents.embedding)))
         with self.loop(count):
-            column, cell = self.next_word(), self.next_word()
-            with self.lanes() as lane:
-                token = self.load(self.function.args[2], self.wide(lane), I32)
-                place = self.builder.mul(self.wide(token), I64(self.extents.embedding))
-                value = self.load(
-                    self.pointers[Slot.EMBEDDING], self.builder.add(place, self.wide(column)), I16
-                )
-                self.builder.store(self.builder.sext(value, I32), self.lane_of(Slot.CELLS, cell, lane))
+            place = self.builder.add(rows, self.splat(self.next_word()))
+            self.add_vector(self.next_word(), self.gather(Slot.EMBEDDING, place, self.mask))
 
     def tap(self, count: ir.Value) -> None:
         with self.loop(count):
             place, cell = self.next_word(), self.next_word()
-            value = self.builder.load(self.vector_at(Slot.HISTORY, place), typ=self.vector, align=4)
-            self.builder.store(value, self.vector_at(Slot.CELLS, cell), align=4)
+            self.builder.store(
+                self.vector_load(Slot.HISTORY, place), self.vector_at(Slot.CELLS, cell), align=4
+            )
 
     def set(self, count: ir.Value) -> None:
         with self.loop(count):
@@ -64,16 +58,12 @@ class _Sections(Emitter):
             table, columns, rows, sums, products, forms = (self.word(i) for i in range(4, 10))
             self.advance(10)
             index = self.sum(terms, base)
-            after = self.get(self.place, I64)
-            with self.lanes(self.among(self.at_least(index, first))) as lane:
-                row = self.lane(index, lane)
-                with builder.if_else(builder.icmp_signed("<", row, rows)) as (inside, outside):
-                    with inside:
-                        builder.store(after, self.place)
-                        begin_of_row = builder.add(table, builder.mul(row, columns))
-                        self._row(begin_of_row, (sums, products, forms), lane)
-                    with outside:
-                        self.raise_flag(FAULT)
+            open_ = self.among(self.at_least(index, first))
+            with builder.if_then(self.any(open_)):
+                inside = self.valid(builder.icmp_unsigned("<", index, self.splat(rows)), open_)
+                with builder.if_then(self.any(inside)):
+                    row = builder.add(self.splat(table), builder.mul(index, self.splat(columns)))
+                    self._row(row, (sums, products, forms), inside)
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
     def step(self, count: ir.Value) -> None:
@@ -86,57 +76,58 @@ class _Sections(Emitter):
             with builder.if_then(self.any(open_)):
                 with self.loop(sums):
                     value = self.splat(self.next_word())
-                    self.add_vector(self.next_word(), self._where(open_, value))
+                    self.add_vector(self.next_word(), self.where(open_, value))
                 with self.loop(products):
                     factor, source = self.splat(self.next_word()), self.next_word()
                     product = builder.mul(factor, self.cell(source))
-                    self.add_vector(self.next_word(), self._where(open_, product))
+                    self.add_vector(self.next_word(), self.where(open_, product))
                 with self.loop(forms):
                     factor, target = self.splat(self.next_word()), self.next_word()
                     count, constant = self.next_word(), self.next_word()
                     product = builder.mul(factor, self.sum(count, constant))
-                    self.add_vector(target, self._where(open_, product))
+                    self.add_vector(target, self.where(open_, product))
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
-    def _where(self, bits: ir.Value, value: ir.Value) -> ir.Value:
-        """`value` for the launches of `bits`, 0 for others."""
-        if self.extents.width > 1:
-            bits = self.builder.bitcast(bits, ir.VectorType(BIT, self.extents.width))
-        return self.builder.select(bits, value, ir.Constant(self.vector, None))
-
-    def _row(self, row: ir.Value, counts: tuple[ir.Value, ir.Value, ir.Value], lane: ir.Value) -> None:
-        """Adds what an open row gives to one launch; `counts`: its sums, products by a cell, products by a form."""
+    def _row(self, row: ir.Value, counts: tuple[ir.Value, ir.Value, ir.Value], bits: ir.Value) -> None:
+        """Adds what open rows give; `counts`: their sums, products by a cell, products by a form."""
         sums, products, forms = counts
         with self.loop(sums):
-            value = self._entry(row, self.next_word())
-            self.add_to(self.lane_of(Slot.CELLS, self.next_word(), lane), value)
+            value = self._entry(row, self.next_word(), bits)
+            self.add_vector(self.next_word(), value)
         with self.loop(products):
-            gate, source = self._entry(row, self.next_word()), self.next_word()
-            target, weight = self.next_word(), self.next_word()
-            value = self.builder.mul(self.builder.mul(gate, weight), self.one_cell(source, lane))
-            self.add_to(self.lane_of(Slot.CELLS, target, lane), value)
+            gate, source = self._entry(row, self.next_word(), bits), self.cell(self.next_word())
+            target, weight = self.next_word(), self.splat(self.next_word())
+            self.add_vector(target, self.builder.mul(self.builder.mul(gate, weight), source))
         with self.loop(forms):
-            gate, target, weight = self._entry(row, self.next_word()), self.next_word(), self.next_word()
-            count, constant = self.next_word(), self.next_word()
-            up = self.sum_of_one(count, constant, lane)
-            self.add_to(
-                self.lane_of(Slot.CELLS, target, lane), self.builder.mul(self.builder.mul(gate, weight), up)
-            )
+            gate, target = self._entry(row, self.next_word(), bits), self.next_word()
+            weight, count, constant = self.splat(self.next_word()), self.next_word(), self.next_word()
+            up = self.sum(count, constant)
+            self.add_vector(target, self.builder.mul(self.builder.mul(gate, weight), up))
 
-    def _entry(self, row: ir.Value, column: ir.Value) -> ir.Value:
-        value = self.load(self.pointers[Slot.TABLES], self.wide(self.builder.add(row, column)), I16)
-        return self.builder.sext(value, I32)
+    def _entry(self, row: ir.Value, column: ir.Value, bits: ir.Value) -> ir.Value:
+        return self.gather(Slot.TABLES, self.builder.add(row, self.splat(column)), bits)
 
-    def _row_of(self, rows: ir.Value, index: ir.Value, inputs: ir.Value) -> ir.Value:
-        """Row at an address of so many bits; several rows, and what is no address, are faults."""
+    def _rows_of(self, rows: ir.Value, inputs: ir.Value, bits: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Rows at the addresses that the next `inputs` program words give, and the launches of `bits` that have one.
+
+        Several rows, and what is no address, are faults.
+        """
         builder = self.builder
-        row = self.variable(I32, I32(SEVERAL))
-        valid = builder.icmp_unsigned("<", index, builder.shl(I32(1), inputs))
-        with builder.if_then(valid, likely=True):
-            builder.store(self._entry(rows, index), row)
-        with builder.if_then(builder.icmp_signed("==", self.get(row, I32), I32(SEVERAL)), likely=False):
-            self.raise_flag(FAULT)
-        return self.get(row, I32)
+        index = self.bits(inputs)
+        limit = self.splat(builder.shl(I32(1), inputs))
+        within = self.valid(builder.icmp_unsigned("<", index, limit), bits)
+        row = self.variable(self.vector, ir.Constant(self.vector, None))
+        with builder.if_then(self.any(within)):
+            builder.store(self._entry(index, rows, within), row)
+        found = self.get(row, self.vector)
+        one = self.valid(builder.icmp_signed("!=", found, self.splat(I32(SEVERAL))), within)
+        return found, builder.and_(one, self.bits_of(self.at_least(found, I32(0))))
+
+    def _state_rows(self, start: ir.Value, columns: ir.Value, row: ir.Value) -> ir.Value:
+        """Where launches' rows of a state begin."""
+        builder = self.builder
+        begin = builder.add(self.numbered_lanes(self.extents.state), self.splat(start))
+        return builder.add(begin, builder.mul(row, self.splat(columns)))
 
     def read(self, count: ir.Value) -> None:
         builder = self.builder
@@ -145,35 +136,27 @@ class _Sections(Emitter):
             length, start, columns, inputs = (self.word(i) for i in range(4))
             rows, outputs, anchor = (self.word(i) for i in range(4, 7))
             self.advance(7)
-            index = self.bits(inputs)
-            after = self.get(self.place, I64)
-            with self.lanes() as lane:
-                row = self._row_of(rows, self.lane(index, lane), inputs)
-                with builder.if_then(builder.icmp_signed(">=", row, I32(0))):
-                    builder.store(after, self.place)
-                    address = self.state(builder.add(start, builder.mul(row, columns)), lane)
-                    self._bring(outputs, anchor, lambda column, at=address: self._stored(at, column), lane)
+            row, found = self._rows_of(rows, inputs, self.mask)
+            with builder.if_then(self.any(found)):
+                at = self._state_rows(start, columns, row)
+
+                def stored(column: ir.Value, at: ir.Value = at, found: ir.Value = found) -> ir.Value:
+                    return self.gather(Slot.STATES, builder.add(at, self.splat(column)), found)
+
+                self._bring(outputs, anchor, stored)
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
-    def _stored(self, row: ir.Value, column: ir.Value) -> ir.Value:
-        return self.builder.sext(self.load(row, self.wide(column), I16), I32)
-
-    def _bring(
-        self, outputs: ir.Value, anchor: ir.Value, value: Callable[[ir.Value], ir.Value], lane: ir.Value
-    ) -> None:
+    def _bring(self, outputs: ir.Value, anchor: ir.Value, value: Callable[[ir.Value], ir.Value]) -> None:
         """Adds what is stored to cells. If a column anchors the norm, it must be 1, or nothing is stored."""
         builder = self.builder
-        seen = self.variable(I32, I32(0))
+        seen = self.variable(self.vector, ir.Constant(self.vector, None))
         with self.loop(outputs):
-            column, cell = self.next_word(), self.next_word()
-            brought = value(column)
-            builder.store(builder.or_(self.get(seen, I32), brought), seen)
-            self.add_to(self.lane_of(Slot.CELLS, cell, lane), brought)
+            brought = value(self.next_word())
+            builder.store(builder.or_(self.get(seen, self.vector), brought), seen)
+            self.add_vector(self.next_word(), brought)
         with builder.if_then(builder.icmp_signed(">=", anchor, I32(0))):
-            stored = builder.icmp_signed("!=", self.get(seen, I32), I32(0))
-            bad = builder.icmp_signed("!=", value(anchor), I32(1))
-            with builder.if_then(builder.and_(stored, bad), likely=False):
-                self.raise_flag(FAULT)
+            stored = builder.icmp_signed("!=", self.get(seen, self.vector), ir.Constant(self.vector, None))
+            self.valid(builder.icmp_signed("==", value(anchor), self.splat(I32(1))), self.bits_of(stored))
 
     def every(self, count: ir.Value) -> None:
         builder = self.builder
@@ -182,25 +165,25 @@ class _Sections(Emitter):
             length, start, columns, rows = (self.word(i) for i in range(4))
             terms, base, outputs, anchor = (self.word(i) for i in range(4, 8))
             self.advance(8)
-            gate = self.sum(terms, base)
-            after = self.get(self.place, I64)
-            with self.lanes(self.among(self.at_least(gate, I32(0)))) as lane:
-                builder.store(after, self.place)
-                address = self.state(start, lane)
+            open_ = self.among(self.at_least(self.sum(terms, base), I32(0)))
+            with builder.if_then(self.any(open_)):
+                first = self._state_rows(start, columns, ir.Constant(self.vector, None))
 
                 def summed(
                     column: ir.Value,
-                    at: ir.Value = address,
+                    first: ir.Value = first,
                     rows: ir.Value = rows,
                     columns: ir.Value = columns,
+                    open_: ir.Value = open_,
                 ) -> ir.Value:
-                    total = self.variable(I32, I32(0))
+                    total = self.variable(self.vector, ir.Constant(self.vector, None))
                     with self.loop(rows) as row:
-                        place = builder.add(builder.mul(row, columns), column)
-                        builder.store(builder.add(self.get(total, I32), self._stored(at, place)), total)
-                    return self.get(total, I32)
+                        offset = builder.add(builder.mul(row, columns), column)
+                        stored = self.gather(Slot.STATES, builder.add(first, self.splat(offset)), open_)
+                        builder.store(builder.add(self.get(total, self.vector), stored), total)
+                    return self.get(total, self.vector)
 
-                self._bring(outputs, anchor, summed, lane)
+                self._bring(outputs, anchor, summed)
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
     def write(self, count: ir.Value) -> None:
@@ -210,74 +193,72 @@ class _Sections(Emitter):
             length, number, start, columns = (self.word(i) for i in range(4))
             terms, base, inputs, rows, written = (self.word(i) for i in range(4, 9))
             self.advance(9)
-            enable = self.sum(terms, base)
-            after = self.get(self.place, I64)
-            with self.lanes(self.among(self.at_least(enable, I32(0)))) as lane:
-                builder.store(after, self.place)
-                row = self._row_of(rows, self.lane(self.bits(inputs), lane), inputs)
-                with builder.if_then(builder.icmp_signed(">=", row, I32(0))):
-                    self._mark(number)
-                    address = self.state(builder.add(start, builder.mul(row, columns)), lane)
-                    self._columns(written, address, lane)
+            enabled = self.among(self.at_least(self.sum(terms, base), I32(0)))
+            with builder.if_then(self.any(enabled)):
+                row, found = self._rows_of(rows, inputs, enabled)
+                with builder.if_then(self.any(found)):
+                    self._mark(number, found)
+                    self._columns(written, self._state_rows(start, columns, row), found)
             builder.store(builder.add(begin, self.wide(length)), self.place)
 
-    def _mark(self, number: ir.Value) -> None:
-        """Notes that a state has changed."""
-        builder = self.builder
-        step = self.load(self.pointers[Slot.STEP], I64(0), I64)
-        place = builder.gep(self.pointers[Slot.WRITTEN], [self.wide(number)], source_etype=I64)
-        builder.store(step, place)
+    def _mark(self, number: ir.Value, bits: ir.Value) -> None:
+        """Notes that a state of these launches has changed."""
+        step = self.splat(self._step_number())
+        self.store_where(bits, step, self.vector_at(Slot.WRITTEN, number))
         folded = self.load(self.pointers[Slot.FOLDED], self.wide(number), I8)
-        with builder.if_then(builder.icmp_signed("!=", folded, I8(0)), likely=False):
+        with self.builder.if_then(self.builder.icmp_signed("!=", folded, I8(0)), likely=False):
             self.raise_flag(STALE)
 
-    def _columns(self, count: ir.Value, row: ir.Value, lane: ir.Value) -> None:
+    def _step_number(self) -> ir.Value:
+        return self.builder.trunc(self.load(self.pointers[Slot.STEP], I64(0), I64), I32)
+
+    def _columns(self, count: ir.Value, rows: ir.Value, bits: ir.Value) -> None:
         builder = self.builder
         with self.loop(count) as column:
             constant, terms = self.next_word(), self.next_word()
-            total = self.variable(I32, self.lane(self.sum(terms, constant), lane))
+            total = self.variable(self.vector, self.sum(terms, constant))
             with self.loop(self.next_word()):
-                weight, inner, base = self.next_word(), self.next_word(), self.next_word()
-                value = self.lane(self.sum(inner, base), lane)
-                ramp = builder.select(builder.icmp_signed(">", value, I32(0)), value, I32(0))
-                builder.store(builder.add(self.get(total, I32), builder.mul(weight, ramp)), total)
-            place = builder.gep(row, [self.wide(column)], source_etype=I16)
-            builder.store(builder.trunc(self.get(total, I32), I16), place)
+                weight, inner, base = self.splat(self.next_word()), self.next_word(), self.next_word()
+                value = self.sum(inner, base)
+                zero = ir.Constant(self.vector, None)
+                ramp = builder.select(builder.icmp_signed(">", value, zero), value, zero)
+                builder.store(builder.add(self.get(total, self.vector), builder.mul(weight, ramp)), total)
+            written, places = self.get(total, self.vector), builder.add(rows, self.splat(column))
+            with self.lanes(bits) as lane:
+                place = self.state_word(self.lane(places, lane))
+                builder.store(builder.trunc(self.lane(written, lane), I16), place)
 
     def wipe(self, count: ir.Value) -> None:
         builder = self.builder
         with self.loop(count):
             number, start, words, terms, base = (self.next_word() for _ in range(5))
-            gate = self.sum(terms, base)
-            with self.lanes(self.among(self.at_least(gate, I32(0)))) as lane:
-                self._mark(number)
-                address = self.state(start, lane)
-                with self.loop(words) as index:
-                    builder.store(I16(0), builder.gep(address, [self.wide(index)], source_etype=I16))
+            wiped = self.among(self.at_least(self.sum(terms, base), I32(0)))
+            with builder.if_then(self.any(wiped)):
+                self._mark(number, wiped)
+                first = self._state_rows(start, I32(0), ir.Constant(self.vector, None))
+                with self.lanes(wiped) as lane, self.loop(words) as index:
+                    builder.store(I16(0), self.state_word(builder.add(self.lane(first, lane), index)))
 
     def age(self, count: ir.Value) -> None:
         builder = self.builder
         with self.loop(count):
             counter, cell, terms, base, more, step = (self.next_word() for _ in range(6))
             event, steps = self.sum(terms, base), self.sum(more, step)
-            with self.lanes() as lane:
-                address = self.lane_of(Slot.AGES, counter, lane)
-                older = builder.add(builder.load(address, typ=I32), self.lane(steps, lane))
-                capped = builder.select(builder.icmp_signed("<", older, I32(MOST_AGE)), older, I32(MOST_AGE))
-                now = builder.icmp_signed(">=", self.lane(event, lane), I32(0))
-                value = builder.select(now, I32(0), capped)
-                builder.store(value, address)
-                self.add_to(self.lane_of(Slot.CELLS, cell, lane), value)
+            older = builder.add(self.vector_load(Slot.AGES, counter), steps)
+            most, none = self.splat(I32(MOST_AGE)), ir.Constant(self.vector, None)
+            capped = builder.select(builder.icmp_signed("<", older, most), older, most)
+            value = builder.select(self.at_least(event, I32(0)), none, capped)
+            self.store_where(self.mask, value, self.vector_at(Slot.AGES, counter))
+            self.add_vector(cell, value)
 
     def keep(self, count: ir.Value) -> None:
         builder = self.builder
         with self.loop(count):
             place, cell, value = self.next_word(), self.next_word(), self.next_word()
-            with self.lanes() as lane:
-                known = builder.icmp_signed("<", cell, I32(0))
-                source = builder.select(known, I32(0), cell)
-                held = builder.load(self.lane_of(Slot.CELLS, source, lane), typ=I32)
-                builder.store(builder.select(known, value, held), self.lane_of(Slot.HISTORY, place, lane))
+            known = builder.icmp_signed("<", cell, I32(0))
+            held = self.cell(builder.select(known, I32(0), cell))
+            kept = builder.select(known, self.splat(value), held)
+            self.store_where(self.mask, kept, self.vector_at(Slot.HISTORY, place))
 
     def test(self, count: ir.Value) -> None:
         """What follows runs for the launches in which the cell has the value; without any it is skipped."""
@@ -291,6 +272,63 @@ class _Sections(Emitter):
             with none:
                 self.advance(length)
 
+    def memo(self, count: ir.Value) -> None:
+        """Goes on behind the part where all launches with effects remember it; else begins their memos anew."""
+        del count  # always 1
+        builder = self.builder
+        length, memo, states, inputs, outputs = (self.next_word() for _ in range(5))
+        place = self.variable(I32, memo)
+        made = self._next_held(place)
+        other = self.variable(self.mask_type, self.mask_type(0))
+        with self.loop(states):
+            written = self.vector_load(Slot.WRITTEN, self.next_word())
+            self._or_bits(other, builder.icmp_signed(">", written, made))
+        begin = self.get(self.place, I64)
+        with self.loop(inputs):
+            self._or_bits(
+                other, builder.icmp_signed("!=", self._next_held(place), self.cell(self.next_word()))
+            )
+        missing = builder.and_(self.get(other, self.mask_type), self.mask)
+        with builder.if_else(self.any(missing)) as (some, none):
+            with some:
+                builder.store(begin, self.place)
+                self._begin_memo(memo, inputs, outputs)
+            with none:
+                with self.loop(outputs):
+                    self.add_vector(self.next_word(), self._next_held(place))
+                self.advance(length)
+
+    def _next_held(self, place: ir.Value) -> ir.Value:
+        """The vector of memos at a variable, which goes on to the next."""
+        index = self.get(place, I32)
+        self.builder.store(self.builder.add(index, I32(1)), place)
+        return self.vector_load(Slot.MEMOS, index)
+
+    def _or_bits(self, bits: ir.Value, test: ir.Value) -> None:
+        held = self.get(bits, self.mask_type)
+        self.builder.store(self.builder.or_(held, self.bits_of(test)), bits)
+
+    def _begin_memo(self, memo: ir.Value, inputs: ir.Value, outputs: ir.Value) -> None:
+        """The step, the inputs, and less than the outputs by what is added to them until `remember`."""
+        place = self.variable(I32, memo)
+        self._hold(place, self.splat(self._step_number()))
+        with self.loop(inputs):
+            self._hold(place, self.cell(self.next_word()))
+        with self.loop(outputs):
+            self._hold(place, self.builder.neg(self.cell(self.next_word())))
+
+    def _hold(self, place: ir.Value, vector: ir.Value) -> None:
+        """Puts a vector where a variable says among the memos of the launches with effects; goes on to the next."""
+        index = self.get(place, I32)
+        self.store_where(self.mask, vector, self.vector_at(Slot.MEMOS, index))
+        self.builder.store(self.builder.add(index, I32(1)), place)
+
+    def remember(self, count: ir.Value) -> None:
+        with self.loop(count):
+            place, cell = self.next_word(), self.next_word()
+            whole = self.builder.add(self.vector_load(Slot.MEMOS, place), self.cell(cell))
+            self.store_where(self.mask, whole, self.vector_at(Slot.MEMOS, place))
+
     def guard(self, count: ir.Value) -> None:
         builder = self.builder
         with self.loop(count):
@@ -301,24 +339,18 @@ class _Sections(Emitter):
 
     def _give_up(self) -> None:
         """Every launch's result is GUARD_FAILED."""
-        with self.lanes() as lane:
-            address = self.builder.gep(self.function.args[4], [self.wide(lane)], source_etype=I32)
-            self.builder.store(I32(GUARD_FAILED), address)
+        self.store_where(self.mask, self.splat(I32(GUARD_FAILED)), self.function.args[4])
         self.builder.ret_void()
 
     def finish(self, count: ir.Value) -> None:
         """KEY or CODE: the launches' sums go to `results`; what is no such number is a fault, and 0."""
         limit = self.next_word()
         total = self.sum(count, self.next_word())
-        builder = self.builder
-        with self.lanes() as lane:
-            value = self.lane(total, lane)
-            valid = builder.icmp_unsigned("<", value, limit)
-            with builder.if_then(builder.not_(valid), likely=False):
-                self.raise_flag(FAULT)
-            address = builder.gep(self.function.args[4], [self.wide(lane)], source_etype=I32)
-            builder.store(builder.select(valid, value, I32(0)), address)
-        builder.ret_void()
+        below = self.builder.icmp_unsigned("<", total, self.splat(limit))
+        self.valid(below, self.mask)
+        result = self.builder.select(below, total, ir.Constant(self.vector, None))
+        self.store_where(self.mask, result, self.function.args[4])
+        self.builder.ret_void()
 
 
 def executor_module(extents: Extents) -> ir.Module:
@@ -338,7 +370,7 @@ def executor_module(extents: Extents) -> ir.Module:
         Op.INPUT: emit.input, Op.TAP: emit.tap, Op.SET: emit.set, Op.LINK: emit.link, Op.NODE: emit.node,
         Op.STEP: emit.step, Op.READ: emit.read, Op.EVERY: emit.every, Op.WRITE: emit.write, Op.WIPE: emit.wipe,
         Op.AGE: emit.age, Op.KEEP: emit.keep, Op.GUARD: emit.guard, Op.TEST: emit.test, Op.KEY: emit.finish,
-        Op.CODE: emit.finish,
+        Op.CODE: emit.finish, Op.MEMO: emit.memo, Op.REMEMBER: emit.remember,
     }  # fmt: skip
     for op, body in bodies.items():
         block = builder.append_basic_block(op.name.lower())

@@ -21,6 +21,7 @@ from runtime.sparse.network import Network
 from runtime.sparse.network_json import network_from_json, network_to_json
 from runtime.sparse.plans import ClassPlan, Compiler, Plan, Programs
 from runtime.sparse.specialise import Facts
+from runtime.sparse.stable import Changing
 from toolchain.weights_backend.slot_ranges import tensors_hash
 
 PACK_FILE = "sparse.npz"
@@ -37,7 +38,9 @@ class Pack:
 
     def compiler(self) -> Compiler:
         """A compiler whose traces go on after the packed programs' tables."""
-        return Compiler(FlatNetwork.of(self.network()), Pool.holding(self.programs.tables))
+        return Compiler(
+            FlatNetwork.of(self.network()), Pool.holding(self.programs.tables), self.programs.memos
+        )
 
 
 def source_hash() -> str:
@@ -100,6 +103,7 @@ def _head(programs: Programs) -> dict[str, object]:
         "end": programs.end,
         "memory": programs.memory,
         "cells": programs.cells,
+        "memos": programs.memos,
     }
 
 
@@ -107,6 +111,9 @@ def _arrays(programs: Programs) -> dict[str, np.ndarray]:
     arrays = {name: getattr(programs, name) for name in ("classes", "code", "tables", "embedding", "tokens")}
     for number, base in enumerate(programs.bases):
         arrays[f"low{number}"], arrays[f"high{number}"] = base.facts.low, base.facts.high
+        for name in ("cells", "states"):
+            changed = sorted(getattr(base.changing, name))
+            arrays[f"changing_{name}{number}"] = np.array(changed, dtype=np.int32)
         arrays[f"numbers{number}"] = np.array(sorted(base.numbers.items()), dtype=np.int32).reshape(-1, 2)
     return arrays
 
@@ -118,6 +125,9 @@ def _programs(head: dict, arrays: dict[str, np.ndarray]) -> Programs:
         ClassPlan(
             Facts(arrays[f"low{number}"], arrays[f"high{number}"]),
             dict(arrays[f"numbers{number}"].tolist()),
+            Changing(
+                *(frozenset(arrays[f"changing_{name}{number}"].tolist()) for name in ("cells", "states"))
+            ),
         )
         for number in range(len(head["plans"]))
     )
@@ -126,4 +136,5 @@ def _programs(head: dict, arrays: dict[str, np.ndarray]) -> Programs:
         tuple(head["history"]), StateLayout(tuple(start), tuple(columns), tuple(rows), size), arrays["code"],
         arrays["tables"], arrays["embedding"], arrays["tokens"], head["end"],
         (state, tuple((column, tuple((d, w) for d, w in dims)) for column, dims in parts)), head["cells"],
+        head["memos"],
     )  # fmt: skip

@@ -13,6 +13,7 @@ from runtime.sparse.encode import Encoder, Op, Pool, StateLayout
 from runtime.sparse.flat import FlatNetwork
 from runtime.sparse.network import MemoryPlace, Network
 from runtime.sparse.specialise import Facts, KnownRows, Residue, initial_facts, specialise
+from runtime.sparse.stable import Changing, Memo, Stable, changing, split
 
 MOST_KEY_BITS = 8
 
@@ -29,10 +30,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """What traces of a class start from: facts after the prefix, and the prefix's numbering of cells."""
+    """What traces of a class start from: facts after the prefix, its numbering of cells, and what has changed in it."""
 
     facts: Facts
     numbers: dict[int, int]
+    changing: Changing
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Programs:
     end: int
     memory: MemoryPlace
     cells: int
+    memos: int
+    """Numbers of a launch's memos."""
 
 
 def token_classes(embedding: np.ndarray) -> np.ndarray:
@@ -108,14 +112,17 @@ def _foldable(network: Network, key: tuple[int, ...]) -> tuple[int, ...]:
 class Compiler:
     """Makes the programs of a network."""
 
-    def __init__(self, flat: FlatNetwork, pool: Pool) -> None:
-        """`pool` holds what earlier programs of the network refer to."""
+    def __init__(self, flat: FlatNetwork, pool: Pool, memos: int = 0) -> None:
+        """`pool` holds what earlier programs of the network refer to; they have so many numbers in `memos`."""
         self.flat, self.network, self.pool = flat, flat.network, pool
         self.layout = StateLayout.of(self.network)
         self.key, self.first = choose_key(self.network)
         self.foldable = _foldable(self.network, self.key)
         self.guards = self._guards()
         self.history = tuple(sorted({cell.of for cell in self.network.cells if cell.tap}))
+        self.memos = memos
+        """Numbers of the memos so far."""
+        self._memo_places: dict[tuple[object, ...], int] = {}
 
     def _guards(self) -> tuple[int, ...]:
         """Cells of the prefix that decide whether a foldable state is written."""
@@ -136,6 +143,7 @@ class Compiler:
         return Programs(
             classes, tuple(plans), tuple(bases), self.key, self.history, self.layout, code, self.pool.array(),
             network.embedding, network.tokens, network.end, network.memory, len(network.cells),
+            self.memos,
         )  # fmt: skip
 
     def _class(self, embedding: np.ndarray, words: list[int]) -> tuple[Plan, ClassPlan]:
@@ -158,10 +166,16 @@ class Compiler:
         numbers = dict(encoder.numbers)
         cells = encoder.count
         encoder.words = []
-        self.write_suffix(encoder, suffix)
+        changed = changing(prefix, self._different(start))
+        self.write_suffix(encoder, suffix, changed)
         plan = Plan(begin, cells, len(words), encoder.count)
         words += encoder.words
-        return plan, ClassPlan(middle, numbers)
+        return plan, ClassPlan(middle, numbers, changed)
+
+    def _different(self, start: Facts) -> set[int]:
+        """Cells that need not begin a token as they began the one before: the embedding's, and earlier tokens'."""
+        taps = {cell for cell, item in enumerate(self.network.cells) if item.tap}
+        return taps.union(cell for cell in self.network.inputs if start.value(cell) is None)
 
     def _prefix(self, encoder: Encoder, residue: Residue, roots: set[int]) -> None:
         facts = residue.facts
@@ -188,10 +202,19 @@ class Compiler:
         roots = set(self.network.outputs) | {c for c in self.history if self.flat.settled[c] >= self.first}
         return specialise(self.flat, facts, self.first, len(self.network.phases), roots, known)
 
-    def write_suffix(self, encoder: Encoder, residue: Residue) -> None:
-        encoder.residue(residue)
+    def write_suffix(self, encoder: Encoder, residue: Residue, before: Changing) -> None:
+        """`before`: what may have changed in the prefix."""
+        part, rest = split(residue, before)
+        encoder.residue(rest, None if part is None else self._memo(part))
         self._keep(encoder, residue.facts, early=False)
         encoder.sum_of_bits(Op.CODE, self.network.outputs, residue.facts)
+
+    def _memo(self, part: Stable) -> Memo:
+        """The part with the place of its memo, which parts that are alike share."""
+        place = self._memo_places.setdefault(part.content, self.memos)
+        if place == self.memos:
+            self.memos += part.words
+        return Memo(part, place)
 
     def _keep(self, encoder: Encoder, facts: Facts, *, early: bool) -> None:
         records = []

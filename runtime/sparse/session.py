@@ -18,6 +18,8 @@ from runtime.sparse.stepper import Argument, Control, Status
 HOT = 4096
 """How often a key comes up before a trace is made for it: making one takes as long as some ten thousand tokens."""
 NEVER = 1 << 40
+NOT_MADE = -(1 << 31)
+"""In place of the step in which a memo was made."""
 QUIET_STEPS = 32
 """Steps without a write after which a memory is taken to hold still."""
 RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * len(Argument))
@@ -47,14 +49,15 @@ class Session:
         self._native = code
         self._run = RUN(code.address("run"))
         layout = programs.layout
-        self.states = np.zeros((width, layout.size), dtype=np.int16)
+        self.states = np.zeros(width * layout.size + 1, dtype=np.int16)[:-1].reshape(width, layout.size)
         self._code, self._tables = programs.code, programs.tables
         self._cells = np.zeros(max(plan.cells for plan in programs.plans) * width, dtype=np.int32)
-        self._embedding = np.ascontiguousarray(programs.embedding)
+        self._embedding = np.append(programs.embedding, np.int16(0))
         self._tokens = np.ascontiguousarray(programs.tokens)
         self._history = np.zeros((4, len(programs.history), width), dtype=np.int32)
         self._ages = np.zeros((programs.cells, width), dtype=np.int32)
-        self._written = np.zeros(len(layout.start), dtype=np.int64)
+        self._written = np.zeros((len(layout.start), width), dtype=np.int32)
+        self._memos = np.zeros((programs.memos, width), dtype=np.int32)
         self._step = np.zeros(1, dtype=np.int64)
         self._flags = np.zeros(2, dtype=np.int32)
         self._folded = np.zeros(len(layout.start), dtype=np.uint8)
@@ -72,12 +75,13 @@ class Session:
         self._scratch = np.zeros((4, width), dtype=np.int32)
         self.hot = HOT
         self.traces = 0
+        self._context = np.zeros(len(Slot), dtype=np.int64)
+        self._addresses = self._argument_addresses()
         self._start: Snapshot | None = None
 
     def begin(self, given: Sequence[Sequence[int]]) -> Snapshot:
         """Empties all memories and feeds each launch its tokens; those with fewer begin later. Where that leaves it."""
         self.states[:], self._history[:], self._ages[:] = 0, 0, MOST_AGE
-        self._written[:] = -QUIET_STEPS
         self._drop_traces()
         self._banned.clear()
         longest = max(map(len, given))
@@ -104,7 +108,6 @@ class Session:
             self._banned.clear()
             self._start = snapshot
         self.states[:], self._history[:], self._ages[:] = snapshot.states, snapshot.history, snapshot.ages
-        self._written[:] = -QUIET_STEPS
 
     def run(self, limit: int) -> tuple[list[list[int]], bool]:
         """What each launch says from where `begin` ended, to the end token or up to `limit`; whether all ended.
@@ -150,6 +153,7 @@ class Session:
         }  # fmt: skip
         for item, value in control.items():
             self._control[item] = value
+        self._written[:], self._memos[:] = -QUIET_STEPS, NOT_MADE
         self._current[:], self._live[:] = fed[0], live
         status = Status.HOT
         while status in (Status.HOT, Status.STALE):
@@ -165,23 +169,25 @@ class Session:
         return said[count - 1 : steps].T.tolist(), status
 
     def _loop(self, fed: np.ndarray, said: np.ndarray) -> Status:
-        context = self._context()
-        arrays = {
-            Argument.CONTEXT: context, Argument.CONTROL: self._control, Argument.PLANS: self._plans,
-            Argument.TRACES: self._traces, Argument.COUNTS: self._counts, Argument.CLASSES: self.programs.classes,
-            Argument.TOKENS: self._tokens, Argument.GIVEN: fed, Argument.SAID: said, Argument.CURRENT: self._current,
-            Argument.LIVE: self._live, Argument.SCRATCH: self._scratch,
-        }  # fmt: skip
-        return Status(self._run(*(arrays[argument].ctypes.data for argument in Argument)))
+        self._addresses[Argument.GIVEN], self._addresses[Argument.SAID] = fed.ctypes.data, said.ctypes.data
+        return Status(self._run(*self._addresses))
 
-    def _context(self) -> np.ndarray:
-        arrays = {
+    def _argument_addresses(self) -> list[int]:
+        """Addresses of what `run` takes, of GIVEN and SAID none yet; to be asked for where an array is replaced."""
+        slots = {
             Slot.CODE: self._code, Slot.CELLS: self._cells, Slot.STATES: self.states, Slot.TABLES: self._tables,
             Slot.EMBEDDING: self._embedding, Slot.HISTORY: self._history, Slot.AGES: self._ages,
             Slot.WRITTEN: self._written, Slot.STEP: self._step, Slot.FLAGS: self._flags, Slot.FOLDED: self._folded,
-            Slot.PROFILE: self.profile,
+            Slot.PROFILE: self.profile, Slot.MEMOS: self._memos,
         }  # fmt: skip
-        return np.array([arrays[slot].ctypes.data for slot in Slot], dtype=np.int64)
+        self._context[:] = [slots[slot].ctypes.data for slot in Slot]
+        arrays = {
+            Argument.CONTEXT: self._context, Argument.CONTROL: self._control, Argument.PLANS: self._plans,
+            Argument.TRACES: self._traces, Argument.COUNTS: self._counts, Argument.CLASSES: self.programs.classes,
+            Argument.TOKENS: self._tokens, Argument.CURRENT: self._current, Argument.LIVE: self._live,
+            Argument.SCRATCH: self._scratch,
+        }  # fmt: skip
+        return [arrays[item].ctypes.data if item in arrays else 0 for item in Argument]
 
     # --- traces
 
@@ -196,7 +202,7 @@ class Session:
         known = {
             state: self._rows(state)
             for state in compiler.foldable
-            if self._written[state] < quiet and state not in self._banned and self._same(state)
+            if self._written[state].max() < quiet and state not in self._banned and self._same(state)
         }
         guards = [(cell, int(self._cells[base.numbers[cell] * self.width])) for cell in compiler.guards]
         guards = [(cell, value) for cell, value in guards if low[cell] < high[cell]]
@@ -210,12 +216,15 @@ class Session:
         encoder = compiler.encoder()
         encoder.numbers = dict(base.numbers)
         encoder.section(Op.GUARD, ([base.numbers[cell], value] for cell, value in guards))
-        compiler.write_suffix(encoder, residue)
+        compiler.write_suffix(encoder, residue, base.changing)
         self._traces[place] = len(self._code), encoder.count
         self._code = np.concatenate([self._code, np.array(encoder.words, dtype=np.int32)])
         self._tables = compiler.pool.array()
         if encoder.count * self.width > len(self._cells):
             self._cells = np.zeros(encoder.count * self.width, dtype=np.int32)
+        more = compiler.memos - len(self._memos)
+        self._memos = np.pad(self._memos, ((0, more), (0, 0)), constant_values=NOT_MADE)
+        self._addresses = self._argument_addresses()
         self._folded[list(known)] = 1
         self.traces += 1
 
@@ -234,13 +243,14 @@ class Session:
     def _stale(self) -> None:
         """A folded state was written: traces are dropped, and it is not folded again."""
         self._banned |= set(
-            np.flatnonzero(self._folded.astype(bool) & (self._written >= self._step[0])).tolist()
+            np.flatnonzero(self._folded.astype(bool) & (self._written >= self._step[0]).any(axis=1)).tolist()
         )
         self._drop_traces()
 
     def _drop_traces(self) -> None:
         self._traces[:], self._counts[:], self._folded[:], self._flags[:] = 0, 0, 0, 0
         self._code = self.programs.code
+        self._addresses = self._argument_addresses()
         self.traces = 0
 
 
