@@ -134,7 +134,7 @@ FAVOUR = 2
 """A node behind a bit that must be 1 counts for FAVOUR more: most bits are 0, so that its test spares more often."""
 MOST_TESTS = 64
 """Tests inside one another."""
-SMALLEST_GROUP = 3
+SMALLEST_GROUP = 2
 """Nodes that a test must spare."""
 
 

@@ -45,6 +45,7 @@ def _compile(module: ir.Module, triple: str, machine: llvm.TargetMachine) -> byt
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
     tuning = llvm.create_pipeline_tuning_options(3)
+    tuning.loop_vectorization = False  # loops over a node's few terms are slower as vectors
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(parsed, builder)
     return machine.emit_object(parsed)
