@@ -15,6 +15,7 @@ from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import CLASSIC, NANO, WIDE, MachineSpec
 from toolchain.mir.interpreter import run_launch
 from toolchain.mir.rom import RomImage
+from toolchain.mir.rom_text import parse_rom
 
 SEEDS = range(3)
 SLOW_SEEDS = range(3, 40)
@@ -58,6 +59,17 @@ def test_random_programs_on_nano(seed: int) -> None:
 
 def test_random_program_on_classic() -> None:
     check(random_rom(0, CLASSIC, blocks=3), CLASSIC, 0, [placed_circuit(CLASSIC).evaluator()])
+
+
+def test_a_word_that_no_load_brings_is_zero() -> None:
+    """Slot x of stage 0 adds; no compiled program multiplies by what it loaded (rom_verifier.py)."""
+    rom = parse_rom(
+        'rom k for nano from "k.cu"\nparam data: word 0, words 1, pointer\n\nblock 0:\n'
+        "  stage 0, imm0=5\n    x  add imm0, 0\n"
+        "  stage 1, imm0=3\n    m  mul.lo ld0.x, imm0\n"
+        "  return r1 = m1\n  jump exit\n"
+    )
+    check(rom, NANO, 0, both_levels(NANO))
 
 
 @pytest.mark.slow

@@ -173,8 +173,6 @@ class _Linker:
                 return partial(_constant, immediates[source.index].resolve(self.symbols))
             case SourceKind.SPECIAL:
                 return partial(_special, source.name)
-            case SourceKind.LOADED:
-                return partial(_result, _result_source(source.stage, source.name))
         return partial(_result, source)
 
     def alu(self, index: int, slot: str, stage: Stage, op: AluOp) -> Action:
@@ -193,9 +191,13 @@ class _Linker:
             return lambda lane: lane.values.__setitem__(result, a(lane) if test(lane) else b(lane))
         if op.op in LOADS:
             offset, size = op.offset.resolve(self.symbols), 1 << self.spec.address_bits
-            if op.op is Op.LOAD:
-                return lambda lane: lane.values.__setitem__(result, lane.memory[(a(lane) + offset) % size])
-            return lambda lane: lane.values.__setitem__(result, lane.shared[(a(lane) + offset) % size])
+            loaded, shared = Source(SourceKind.LOADED, index, slot), op.op is Op.LOAD_SHARED
+
+            def load(lane: _Lane) -> None:
+                words = lane.shared if shared else lane.memory
+                lane.values[result] = lane.values[loaded] = words[(a(lane) + offset) % size]
+
+            return load
         if op.op is Op.SHFL:
             lanes = self.spec.lanes
             return lambda lane: lane.values.__setitem__(result, a(lane.warp[b(lane) % lanes]))
