@@ -143,7 +143,7 @@ class CostModel:
     def cost(self, function: Function) -> float:
         """Tokens a launch of one warp may write, stores aside."""
         cfg = Cfg(function)
-        live = liveness.analyse(function)
+        live = liveness.of_graph(cfg)
         often = frequencies(cfg)
         total, rom = 0.0, 0
         for block in function.blocks:

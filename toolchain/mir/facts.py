@@ -5,7 +5,7 @@ operands (in its own lane: warp operations give no facts). A forward dataflow an
 edge out of a branch adds that its predicate is true or false.
 """
 
-from dataclasses import replace
+from functools import cached_property
 
 from toolchain.mir.cfg import Cfg
 from toolchain.mir.ir import (
@@ -21,7 +21,20 @@ from toolchain.mir.ir import (
 from toolchain.mir.isa import WARP_OPS
 
 Name = Register | Predicate
-Facts = dict[Name, Instruction]
+
+
+class Facts(dict[Name, Instruction]):
+    """The fact about each name of which there is one."""
+
+    @cached_property
+    def readers(self) -> dict[Name, list[Name]]:
+        """By name: whose facts may read it; those that do are among them."""
+        found: dict[Name, list[Name]] = {}
+        for name, fact in self.items():
+            for used in fact.uses:
+                found.setdefault(used, []).append(name)
+        return found
+
 
 ALWAYS, NEVER = 0xF, 0x0
 """Tables of constant predicates."""
@@ -37,10 +50,14 @@ def learn(facts: Facts, item: Instruction) -> None:
     if dest is None:
         return
     facts.pop(dest, None)
-    for name in [name for name, known in facts.items() if dest in known.uses]:
-        del facts[name]
+    for name in facts.readers.pop(dest, ()):
+        known = facts.get(name)
+        if known is not None and dest in known.uses:
+            del facts[name]
     if not item.is_memory and item.op not in WARP_OPS and dest not in item.uses:
-        facts[dest] = replace(item, uniform=False, narrow=False, source=None)
+        facts[dest] = item.operation
+        for used in item.uses:
+            facts.readers.setdefault(used, []).append(dest)
 
 
 def analyse(function: Function) -> dict[str, Facts]:
@@ -58,7 +75,7 @@ def analyse(function: Function) -> dict[str, Facts]:
             if before.get(label) == known:
                 continue
             changed = True
-            before[label] = dict(known)
+            before[label] = Facts(known)
             for item in blocks[label].instructions:
                 learn(known, item)
             after[label] = known
@@ -67,10 +84,18 @@ def analyse(function: Function) -> dict[str, Facts]:
 
 def _meet(cfg: Cfg, blocks: dict[str, Block], after: dict[str, Facts], label: str) -> Facts:
     if label == cfg.entry:
-        return {}
+        return Facts()
     incoming = [_along(blocks[p], after[p], label) for p in cfg.predecessors[label] if p in after]
     first, *others = incoming
-    return {name: item for name, item in first.items() if all(facts.get(name) == item for facts in others)}
+    agreed = {
+        name: item for name, item in first.items() if all(_same(facts.get(name), item) for facts in others)
+    }
+    return Facts(agreed)
+
+
+def _same(one: Instruction | None, other: Instruction) -> bool:
+    """Whether two facts are equal; most that are, are one object."""
+    return one is other or one == other
 
 
 def _along(block: Block, facts: Facts, target: str) -> Facts:
@@ -78,6 +103,6 @@ def _along(block: Block, facts: Facts, target: str) -> Facts:
     terminator = block.terminator
     if not isinstance(terminator, Branch) or terminator.taken == terminator.otherwise:
         return facts
-    found = dict(facts)
+    found = Facts(facts)
     found[terminator.predicate] = constant_predicate(terminator.predicate, terminator.taken == target)
     return found

@@ -13,6 +13,7 @@ whole ifs, then first iterations of loops, then copies of shared blocks.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir import cleanup, jump_threading, liveness, regalloc, uniformity
@@ -33,11 +34,26 @@ _SURE = 0.75
 _ATTEMPTS = 3
 
 
+@dataclass(frozen=True)
+class _Analysed:
+    """A function with what is known of it."""
+
+    function: Function
+
+    @cached_property
+    def cfg(self) -> Cfg:
+        return Cfg(self.function)
+
+    @cached_property
+    def live(self) -> liveness.Liveness:
+        return liveness.of_graph(self.cfg)
+
+
 @dataclass
 class _Search:
     """The function so far, its cost, and the steps that do not pay (blocks are kept, so ids stay theirs)."""
 
-    function: Function
+    found: _Analysed
     spec: MachineSpec
     model: CostModel
     cost: float
@@ -46,10 +62,9 @@ class _Search:
 
     def improve(self, step: "Step") -> bool:
         """Does the first step of a kind that pays, and cleans up after it."""
-        blocks = {block.label: block for block in self.function.blocks}
-        cfg = Cfg(self.function)
-        for label in reversed(cfg.reverse_postorder):
-            for parts, bonus in step(self, cfg, blocks, blocks[label]):
+        blocks = {block.label: block for block in self.found.function.blocks}
+        for label in reversed(self.found.cfg.reverse_postorder):
+            for parts, bonus in step(self, blocks, blocks[label]):
                 key = tuple(id(part) for part in parts)
                 if key in self.refused:
                     continue
@@ -59,7 +74,7 @@ class _Search:
                 if merged is not None and self.model.cost(merged) < self.cost + bonus:
                     merged = jump_threading.run(cleanup.run(merged, self.spec), self.spec)
                     if not self.must_meet or _meets(merged, self.spec):
-                        self.function, self.cost = merged, self.model.cost(merged)
+                        self.found, self.cost = _Analysed(merged), self.model.cost(merged)
                         return True
                 self.refused[key] = parts
         return False
@@ -75,28 +90,29 @@ class _Search:
         """The function after the first block has taken in the others, in order."""
         stores = [sum(item.is_store for item in part.instructions) for part in parts]
         large = any(self.model.machine_blocks(part) > _LARGEST for part in parts[1:])
-        too_long = self.model.all_blocks(self.function) > self.model.room
+        too_long = self.model.all_blocks(self.found.function) > self.model.room
         if not too_long and (large or (any(stores[1:]) and sum(stores) > 1)):
             return None
-        function, label = self.function, parts[0].label
+        found, label = self.found, parts[0].label
         for part in parts[1:]:
-            block = function.block(label)
-            taken = None if part.label not in block.successors else _absorbed(function, block, part)
+            block = found.function.block(label)
+            taken = None if part.label not in block.successors else _absorbed(found, block, part)
             if taken is None:
                 return None
-            function = taken
-        return function
+            found = _Analysed(taken)
+        return found.function
 
 
-Step = Callable[[_Search, Cfg, dict[str, Block], Block], Iterator[tuple[tuple[Block, ...], float]]]
+Step = Callable[[_Search, dict[str, Block], Block], Iterator[tuple[tuple[Block, ...], float]]]
 """Gives blocks to try: the first takes in the others; and what that saves beyond what the model sees."""
 
 
 def _whole_ifs(
-    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+    search: _Search, blocks: dict[str, Block], first: Block
 ) -> Iterator[tuple[tuple[Block, ...], float]]:
     """Both sides of an if, or the one side there is, if nothing else leads to them."""
-    own = [blocks[label] for label in first.successors if cfg.predecessors[label] == (first.label,)]
+    before = search.found.cfg.predecessors
+    own = [blocks[label] for label in first.successors if before[label] == (first.label,)]
     if len(own) == 2 and own[0].terminator.targets == own[1].terminator.targets:
         yield (first, *own), 0.0
     for second in own:
@@ -104,18 +120,18 @@ def _whole_ifs(
 
 
 def _first_iterations(
-    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+    search: _Search, blocks: dict[str, Block], first: Block
 ) -> Iterator[tuple[tuple[Block, ...], float]]:
     """A copy of a one-block loop that this block enters: an iteration less to run."""
     for label in first.successors:
         second = blocks[label]
         if label != first.label and label in second.successors:
-            after = liveness.analyse(search.function).after[label]
+            after = search.found.live.after[label]
             yield (first, second), 1.0 + search.model.returned_tokens(second, after)
 
 
 def _copies(
-    search: _Search, cfg: Cfg, blocks: dict[str, Block], first: Block
+    search: _Search, blocks: dict[str, Block], first: Block
 ) -> Iterator[tuple[tuple[Block, ...], float]]:
     """A copy of any successor."""
     for label in first.successors:
@@ -150,10 +166,10 @@ def _best(function: Function, spec: MachineSpec, room: int) -> tuple[Function, i
     """What the search finds, and how many machine blocks it may take; it should fit `room`."""
     model = CostModel(spec, uniformity.uniform_registers(function), room)
     must_meet = any(concerns_warp(block) for block in function.blocks) and _meets(function, spec)
-    search = _Search(function, spec, model, model.cost(function), must_meet)
+    search = _Search(_Analysed(function), spec, model, model.cost(function), must_meet)
     while any(search.improve(step) for step in (_whole_ifs, _first_iterations, _copies)):
         pass
-    return search.function, model.all_blocks(search.function)
+    return search.found.function, model.all_blocks(search.found.function)
 
 
 def _meets(function: Function, spec: MachineSpec) -> bool:
@@ -175,14 +191,13 @@ def _leaves_loop(cfg: Cfg, first: Block, second: Block) -> bool:
     return first.label in cfg.cyclic and first.label not in cfg.reach[second.label]
 
 
-def _absorbed(function: Function, first: Block, second: Block) -> Function | None:
+def _absorbed(found: _Analysed, first: Block, second: Block) -> Function | None:
     """The function with one absorption done and blocks that cannot run any more dropped."""
-    before = liveness.analyse(function).before
-    cfg = Cfg(function)
+    function, cfg = found.function, found.cfg
     only = cfg.predecessors[second.label] == (first.label,) and not _leaves_loop(cfg, first, second)
     if not only and any(looks_at_lanes(block) for block in _in_loop_with(cfg, second)):
         return None
-    merged = absorb(first, second, before, FreshNames(function), only=only)
+    merged = absorb(first, second, found.live.before, FreshNames(function), only=only)
     if merged is None:
         return None
     changed = function.with_blocks([merged if block is first else block for block in function.blocks])

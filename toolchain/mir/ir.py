@@ -80,6 +80,9 @@ class Register:
 
     name: str
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return f"%{self.name}"
 
@@ -89,6 +92,9 @@ class Predicate:
     """A one-bit virtual predicate, printed `%name`; `TRUE` is printed `true`."""
 
     name: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return "true" if self == TRUE else f"%{self.name}"
@@ -160,6 +166,11 @@ class Instruction:
         )
         return reads if self.predicate in (None, TRUE) else (*reads, self.predicate)
 
+    @cached_property
+    def operation(self) -> "Instruction":
+        """What is computed, without what is known of the result and where it comes from."""
+        return replace(self, uniform=False, narrow=False, source=None)
+
     @property
     def values(self) -> tuple[Value, ...]:
         """The 32-bit operands."""
@@ -220,6 +231,23 @@ class Block:
     def successors(self) -> tuple[str, ...]:
         """Labels of the blocks that may run next, each once, EXIT left out."""
         return tuple(dict.fromkeys(target for target in self.terminator.targets if target != EXIT))
+
+    @cached_property
+    def writes(self) -> frozenset[Register | Predicate]:
+        """What the block's instructions write."""
+        return frozenset(item.dest for item in self.instructions if item.dest is not None)
+
+    @cached_property
+    def reads(self) -> frozenset[Register | Predicate]:
+        """What the block reads as it was before it."""
+        read, written = set[Register | Predicate](), set[Register | Predicate]()
+        for item in self.instructions:
+            read.update(name for name in item.uses if name not in written)
+            if item.dest is not None:
+                written.add(item.dest)
+        if isinstance(self.terminator, Branch) and self.terminator.predicate not in written:
+            read.add(self.terminator.predicate)
+        return frozenset(read)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,13 @@ def terminator_uses(block: Block) -> Names:
 
 def analyse(function: Function) -> Liveness:
     """Liveness of every reachable block (blocks that cannot run have nothing live)."""
-    order = list(reversed(Cfg(function).reverse_postorder))
-    blocks = {block.label: block for block in function.blocks}
+    return of_graph(Cfg(function))
+
+
+def of_graph(cfg: Cfg) -> Liveness:
+    """The same for a function whose graph is there."""
+    order = list(reversed(cfg.reverse_postorder))
+    blocks = {block.label: block for block in cfg.function.blocks}
     before: dict[str, Names] = {label: frozenset() for label in (*blocks, EXIT)}
     after: dict[str, Names] = dict(before)
     changed = True
@@ -43,12 +48,7 @@ def analyse(function: Function) -> Liveness:
 
 def transfer(block: Block, after: Names) -> Names:
     """What is live before a block, given what is live after it."""
-    live = set(after | terminator_uses(block))
-    for instruction in reversed(block.instructions):
-        if instruction.dest is not None:
-            live.discard(instruction.dest)
-        live.update(instruction.uses)
-    return frozenset(live)
+    return (after - block.writes) | block.reads
 
 
 def backwards(block: Block, after: Names) -> Iterator[tuple[Instruction, Names]]:

@@ -6,6 +6,7 @@ register whose value is known there (facts.py) from cheap operations on constant
 start of each block that reads it, if that lowers the cost.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from toolchain.machine_spec import MachineSpec
@@ -14,7 +15,6 @@ from toolchain.mir.block_cost import CostModel
 from toolchain.mir.facts import Facts
 from toolchain.mir.ir import Block, Function, Instruction, MirOp, Operand, Predicate, Register
 from toolchain.mir.isa import MulOp, Op
-from toolchain.mir.liveness import Name
 
 PASS_NAME = "rematerialisation"
 
@@ -26,14 +26,14 @@ _DEPTH = 3
 def run(function: Function, spec: MachineSpec) -> Function:
     """The function with each register recomputed where that costs less."""
     model = CostModel(spec, uniformity.uniform_registers(function), spec.blocks)
-    cost = model.cost(function)
+    cost, known = model.cost(function), facts.analyse(function)
     for name in _crossing(function):
-        candidate = _recomputed(function, name, spec)
+        candidate = _recomputed(function, known, name, spec)
         if candidate is None:
             continue
         new_cost = model.cost(candidate)
         if new_cost < cost:
-            function, cost = candidate, new_cost
+            function, cost, known = candidate, new_cost, facts.analyse(candidate)
     return function
 
 
@@ -45,13 +45,17 @@ def _crossing(function: Function) -> list[Register]:
     return registers[::-1]
 
 
-def _recomputed(function: Function, name: Register, spec: MachineSpec) -> Function | None:
-    """The function with `name` redefined in every block that reads it from outside; None if one cannot."""
-    before = facts.analyse(function)
+def _recomputed(
+    function: Function, before: Mapping[str, Facts], name: Register, spec: MachineSpec
+) -> Function | None:
+    """The function with `name` redefined in every block that reads it from outside; None if one cannot.
+
+    `before`: what is known at the start of each block.
+    """
     blocks: list[Block] = []
     changed = False
     for block in function.blocks:
-        if not _reads_first(block, name):
+        if name not in block.reads:
             blocks.append(block)
             continue
         recipe = _recipe(name, before[block.label], _DEPTH)
@@ -60,16 +64,6 @@ def _recomputed(function: Function, name: Register, spec: MachineSpec) -> Functi
         blocks.append(replace(block, instructions=(*recipe, *block.instructions)))
         changed = True
     return dead_code.run(function.with_blocks(blocks), spec) if changed else None
-
-
-def _reads_first(block: Block, name: Name) -> bool:
-    """Whether a block reads the value `name` had before it."""
-    for item in block.instructions:
-        if name in item.uses:
-            return True
-        if item.dest == name:
-            return False
-    return name in liveness.terminator_uses(block)
 
 
 def _recipe(name: Register, known: Facts, depth: int) -> list[Instruction] | None:

@@ -5,30 +5,34 @@
 Given a linear order of the nodes, dynamic programming finds the cheapest cuts of that order; several orders
 are tried, and then values that are cheaper to compute again than to return. Tokens count first, then blocks.
 What cannot become cheaper than the best cut so far is left out: a lower bound says what the rest of an order
-costs at least.
+costs at least, if all segments fit a machine block of which it is not known that they do not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
-from math import inf
 
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.ir import TRUE, Predicate, Register
 from toolchain.mir.isa import STORE_TOKENS
 from toolchain.mir.schedule_dag import Arg, Dag, Node, Ref
+from toolchain.mir.schedule_limits import EMPTY, FULL, Limits
 from toolchain.mir.schedule_line import Line, line_of, recomputing, too_many
 from toolchain.mir.schedule_orders import NAMED_ORDERS, orders
-from toolchain.mir.schedule_pack import ROOM, Placement, pack, unit
+from toolchain.mir.schedule_pack import Placement, pack, unit
 from toolchain.mir.schedule_pack_exact import OutOfSteps, pack_exactly
 from toolchain.mir.schedule_policy import EVERYTHING, LONGEST_SEGMENT, SchedulePolicy
 
-NEVER = (inf, inf)
+NEVER = 1 << 60
+"""More than anything costs."""
+_MORE_IMPORTANT = 1 << 20
+"""A cost is tokens and blocks in one number, or blocks and tokens: the first counts this much more."""
 PACKING_STEPS = 150
 """Places that the search for a packing may try; where there is one, it mostly finds it sooner."""
 
-Cost = tuple[float, float]
-"""What to make small, the more important first: tokens and blocks, or blocks and tokens."""
+PossibleSegment = tuple[int, int, int]
+"""Where it starts in the order, its nodes as a bit mask, and what it costs."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,10 @@ class Packer:
         self.items: dict[tuple[int, int], Node] = {}
         self.refs = [sum({1 << ref for ref in node.refs}) for node in dag.nodes]
         self.strict = [sum({1 << other for other in node.strict}) for node in dag.nodes]
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits.of(self.dag)
 
     def pack(self, nodes: int) -> Placement | None:
         """The nodes of a bit mask in one machine block, None if they do not fit."""
@@ -112,6 +120,8 @@ class CutSearch:
         self.lanes = 1 if serial else spec.lanes
         self.weights = [self.weight(index, node) for index, node in enumerate(self.dag.nodes)]
         self.units = [unit(node) for node in self.dag.nodes]
+        self.flags = [node.is_flag for node in self.dag.nodes]
+        self.stored = [STORE_TOKENS * self.lanes if node.is_store else 0 for node in self.dag.nodes]
 
     def weight(self, index: int, node: Node) -> int:
         """Tokens that returning the node takes at most; a block's flags take one together."""
@@ -141,10 +151,11 @@ class CutSearch:
             return best
         return self.with_recomputation(best, best_line)
 
-    def cost(self, tokens: int, blocks: int) -> Cost:
-        return (blocks, tokens) if self.blocks_first else (tokens, blocks)
+    def cost(self, tokens: int, blocks: int) -> int:
+        first, second = (blocks, tokens) if self.blocks_first else (tokens, blocks)
+        return first * _MORE_IMPORTANT + second
 
-    def cost_of(self, cut: Cut) -> Cost:
+    def cost_of(self, cut: Cut) -> int:
         return self.cost(cut.tokens, len(cut.segments))
 
     # --- Cuts of one order
@@ -153,16 +164,17 @@ class CutSearch:
         """The cheapest cut of this order, None if there is none or none cheaper than `best`."""
         count = len(line.order)
         goal = NEVER if best is None else self.cost_of(best)
-        rest = self.least_rest(line)
-        costs: list[Cost] = [(0, 0), *[NEVER] * count]
+        segments = [self.segments(line, end) for end in range(count + 1)]
+        rest = least_rest(segments)
+        if rest[0] >= goal:
+            return None
+        costs = [0, *[NEVER] * count]
         came: list[tuple[int, int]] = [(0, 0)] * (count + 1)
         for end in range(1, count + 1):
-            if (self.limit_pressure and line.excess[end]) or (self.serial and end < count):
-                continue
-            candidates = [*self.candidates(line, end, costs)]
-            least = [*accumulate((cost for _, _, cost in reversed(candidates)), min)][::-1]
-            chosen = (goal[0] - rest[end][0], goal[1] - rest[end][1])
-            for (start, nodes, cost), after in zip(candidates, least, strict=True):
+            totals = [costs[start] + cost for start, _, cost in segments[end]]
+            least = [*accumulate(reversed(totals), min)][::-1]
+            chosen = goal - rest[end]
+            for (start, nodes, _), cost, after in zip(segments[end], totals, least, strict=True):
                 if after >= chosen or self.packer.pack(nodes) is None:
                     break
                 if cost < chosen:
@@ -170,38 +182,37 @@ class CutSearch:
                     came[end] = start, nodes
         return None if costs[-1] == NEVER else self.traced(line, came)
 
-    def candidates(self, line: Line, end: int, costs: list[Cost]) -> Iterator[tuple[int, int, Cost]]:
-        """Segments that end at `end`, short ones first: where each starts, its nodes, and the cost so far."""
+    def segments(self, line: Line, end: int) -> list[PossibleSegment]:
+        """Segments that may end at `end`, short ones first: where each starts, its nodes, and what it costs.
+
+        Some may not fit a machine block after all; those that are left out do not, and no longer ones.
+        """
         count = len(line.order)
-        tokens, flags, stores, nodes = 1, 0, 0, 0
-        last = int(end == count and bool(self.dag.predicate_outputs))
+        found: list[PossibleSegment] = []
+        if not end or (self.limit_pressure and line.excess[end]) or (self.serial and end < count):
+            return found
+        order, masks, until, blocked = line.order, line.masks, line.until, line.blocked
+        limits, packed = self.packer.limits, self.packer.packed
+        tokens, flags, nodes, used = 1, 0, 0, EMPTY
+        room = self.spec.max_returns + 1 - int(end == count and bool(self.dag.predicate_outputs))
         longest = LONGEST_SEGMENT if self.serial else self.policy.longest
         for start in range(end - 1, max(-1, end - longest - 1), -1):
-            index = line.order[start]
-            node = self.dag.nodes[index]
-            nodes |= line.masks[index]
-            stores += node.is_store
-            if line.until[index] >= end:
-                flags |= node.is_flag
+            index = order[start]
+            room -= self.stored[index]
+            if until[index] >= end:
+                flags |= self.flags[index]
                 tokens += self.weights[index]
-            total = tokens + flags
-            returned = total - 1 + last + STORE_TOKENS * stores * self.lanes
-            if line.blocked[index] >= end or returned > self.spec.max_returns:
-                return
-            own = self.cost(total, 1)
-            yield start, nodes, (costs[start][0] + own[0], costs[start][1] + own[1])
-
-    def least_rest(self, line: Line) -> list[Cost]:
-        """What is left to pay after the first `end` nodes, at least, for each `end`."""
-        tokens, left = 0, dict.fromkeys(ROOM, 0)
-        found = [self.cost(0, 0)]
-        for index in reversed(line.order):
-            if self.dag.is_output(index):
-                tokens += self.weights[index]
-            left[self.units[index]] += line.masks[index] != 0
-            blocks = max(1, *(-(-left[name] // room) for name, room in ROOM.items()))
-            found.append(self.cost(tokens + blocks, blocks))
-        return found[::-1]
+            if blocked[index] >= end or tokens + flags > room:
+                break
+            if masks[index]:
+                used += limits.units[index]
+                if limits.apart[index] & nodes or used & FULL:
+                    break
+                nodes |= masks[index]
+            if packed.get(nodes, self) is None:
+                break
+            found.append((start, nodes, self.cost(tokens + flags, 1)))
+        return found
 
     def traced(self, line: Line, came: list[tuple[int, int]]) -> Cut:
         """The cut whose segments begin where `came` says."""
@@ -287,3 +298,12 @@ class CutSearch:
                     found.add(ref)
                     work.append(ref)
         return found
+
+
+def least_rest(segments: Sequence[Sequence[PossibleSegment]]) -> list[int]:
+    """What is left to pay behind each place of an order, at least; `segments` are by where they end."""
+    rest = [*[NEVER] * (len(segments) - 1), 0]
+    for end in range(len(segments) - 1, 0, -1):
+        for start, _, cost in segments[end]:
+            rest[start] = min(rest[start], rest[end] + cost)
+    return rest

@@ -29,7 +29,7 @@ from toolchain.mir.ir import (
     Special,
     writes_predicate,
 )
-from toolchain.mir.isa import LOADS, MulOp
+from toolchain.mir.isa import LOADS, MulOp, Op
 from toolchain.mir.rom import LinkValue
 
 NARROW_SPECIALS = ("tid.x", "tid.y", "tid.z", "ctaid.x", "ctaid.y", "ctaid.z", "laneid", "warpid")
@@ -100,6 +100,11 @@ class Node:
     @cached_property
     def is_load(self) -> bool:
         return self.op in LOADS
+
+    @cached_property
+    def alu(self) -> Op:
+        """What an ALU does for it."""
+        return Op.ADD if self.op is MirOp.MOV else Op(self.op)
 
     @cached_property
     def kind(self) -> str:

@@ -103,7 +103,7 @@ class StageRoom:
             self.multiplies, self.immediates = 1, immediates
             return True
         registers = self.registers | node.ports
-        alus = {**self.alus, index: Op.ADD if node.op is MirOp.MOV else Op(node.op)}
+        alus = {**self.alus, index: node.alu}
         if len(registers) > PORTS or len(alus) > len(ALU_SLOTS) or assign_slots(tuple(alus.values())) is None:
             return False
         self.alus, self.registers, self.immediates = alus, registers, immediates
@@ -176,13 +176,13 @@ def latest_stages(items: Mapping[int, Node]) -> Mapping[int, int] | None:
     latest = {index: deadline(item) for index, item in items.items()}
     for consumer, item in reversed([*items.items()]):  # copies of special registers read no other item
         for ref in item.refs:
-            bound = _last_issue(items[ref].kind, item.kind, deadline(items[ref]), latest[consumer])
+            bound = last_issue(items[ref].kind, item.kind, deadline(items[ref]), latest[consumer])
             latest[ref] = min(latest[ref], bound)
     return None if min(latest.values(), default=0) < 0 else latest
 
 
 @cache
-def _last_issue(producer: str, consumer: str, deadline: int, latest: int) -> int:
+def last_issue(producer: str, consumer: str, deadline: int, latest: int) -> int:
     """The last stage to issue the producer in for a consumer no later than `latest`; -1 for none."""
     stages = [
         issued

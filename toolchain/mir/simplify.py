@@ -65,7 +65,7 @@ def _instruction(item: Instruction, scope: Scope) -> Instruction | None:
     """The simplest form found, None for a store that never happens."""
     for _ in range(_ROUNDS):
         new = _step(item, scope)
-        if new is None or new == item:
+        if new is None or new is item or new == item:
             return new
         item = new
     return item
@@ -74,7 +74,9 @@ def _instruction(item: Instruction, scope: Scope) -> Instruction | None:
 def _step(item: Instruction, scope: Scope) -> Instruction | None:
     if item.op is MirOp.SYNC:
         return item
-    item = replace(item, operands=tuple(_propagate(operand, scope.facts) for operand in item.operands))
+    operands = tuple(_propagate(operand, scope.facts) for operand in item.operands)
+    if operands != item.operands:
+        item = replace(item, operands=operands)
     if item.is_memory:
         item = _address(item, scope.facts)
         return _guard(item, scope.facts) if item.is_store else item
