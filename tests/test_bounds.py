@@ -14,8 +14,8 @@ from toolchain.circuit_ir.machine.context import CONSTANT_ROW
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
 from toolchain.errors import CompileError
+from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import CLASSIC, NANO, MachineSpec
-from toolchain.weights_backend.checkpoint import placed_machine
 from toolchain.weights_backend.numerics import Dtype
 
 
@@ -31,14 +31,14 @@ def _placed(build: Callable[[CircuitBuilder, Wire, LogicBuilder], Wire], high: i
 @pytest.mark.parametrize("spec", [NANO, CLASSIC], ids=lambda spec: spec.name)
 @pytest.mark.parametrize("dtype", list(Dtype))
 def test_the_machine_is_proved(spec: MachineSpec, dtype: Dtype) -> None:
-    report = prove(placed_machine(spec), spec, dtype)
+    report = prove(placed_circuit(spec), spec, dtype)
     assert report.units > 20_000
     assert report.worst["gates: pre-activation"].value <= 2.0**dtype.significand
     assert report.worst["output: logit noise"].value < 0.5
 
 
 def test_float32_keeps_the_data_path_free_of_noise() -> None:
-    report = prove(placed_machine(CLASSIC), CLASSIC, Dtype.FLOAT32)
+    report = prove(placed_circuit(CLASSIC), CLASSIC, Dtype.FLOAT32)
     noisy = {wire.name.split(".")[0] for wire in report.noise}
     assert noisy <= {"exec", "record", "ret", "next", "out"}
 
@@ -135,7 +135,7 @@ def test_selections_by_independent_lines_are_not() -> None:
 
 
 def test_promises_are_listed_by_group() -> None:
-    text = list(promises(placed_machine(NANO)))
+    text = list(promises(placed_circuit(NANO)))
     assert "wires proved by intervals" in text[0]
     assert any("t*.x.l*.n*" in line for line in text)
     assert not any(".select" in line for line in text)

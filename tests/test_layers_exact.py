@@ -19,9 +19,10 @@ from toolchain.circuit_ir.bounds import prove
 from toolchain.circuit_ir.ir import Age
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.tokens import embedding
+from toolchain.machine_build import placed_circuit
 from toolchain.machine_spec import NANO
 from toolchain.mir.interpreter import run_launch
-from toolchain.weights_backend.checkpoint import build_checkpoint, placed_machine
+from toolchain.weights_backend.checkpoint import build_checkpoint
 from toolchain.weights_backend.numerics import Dtype
 
 TAIL = 2.0**-60
@@ -74,8 +75,8 @@ def _allowed(placed: PlacedCircuit, dtype: Dtype) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", list(Dtype))
 def test_every_slot_of_every_layer_is_exact(dtype: Dtype, tmp_path: Path) -> None:
-    placed, vocabulary = placed_machine(NANO), Vocabulary(NANO)
-    build_checkpoint(NANO, dtype, tmp_path / "nano")
+    placed, vocabulary = placed_circuit(NANO), Vocabulary(NANO)
+    build_checkpoint(NANO, dtype, tmp_path / "nano", placed)
     engine = TransformersEngine(tmp_path / "nano")
     tokens = _tokens(seed=3)
     expected, allowed = _expected(placed, vocabulary, tokens), _allowed(placed, dtype)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from toolchain.circuit_ir import placement
 from toolchain.circuit_ir.ir import (
     Affine,
     Circuit,
@@ -246,21 +247,41 @@ def test_a_step_is_two_units() -> None:
     assert placed.layers[0].units == 6
 
 
-def test_a_head_moves_for_one_that_has_no_other_place() -> None:
-    """The free head takes the only place of layer 0, which the later one needs; it has room in layer 1."""
-    free, tied, mid, last = Wire("free"), Wire("tied"), Wire("mid"), Wire("last")
+def test_a_head_moves_for_one_that_has_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two heads can stand in layers 0 and 1, of one place each; `late`, which took that of layer 1, moves to layer 2.
+
+    Without the search that is used where heads are short.
+    """
+    monkeypatch.setattr(placement, "crowded_times", None)
+    free, tied, side = Wire("free"), Wire("tied"), Wire("side")
+    c = [Wire(f"c{n}") for n in range(3)]
     operations = (
         head("free", IN, free),
-        logic("copy", IN, mid),
-        head("tied", IN, tied, sink=True),
-        logic("both", affine(mid) + tied, last),
-        head("late", mid, Wire("side"), sink=True),
-        logic("end", affine(last) + free + Wire("side"), OUT),
+        logic("copy0", IN, c[0]),
+        head("late", c[0], side),
+        head("tied", IN, tied),
+        logic("copy1", total([c[0], free, tied]), c[1]),
+        logic("copy2", c[1], c[2]),
+        logic("end", total([c[2], side]), OUT),
     )
     circuit = Circuit("c", (IN,), operations, (OUT,))
     placed = good(circuit, replace(NANO, heads=1))
-    assert len(placed.layers) == 3
-    assert [len(layer.heads) for layer in placed.layers] == [1, 1, 1]
+    assert len(placed.layers) == 4
+    assert [[op.name for op in layer.heads] for layer in placed.layers] == [["free"], ["tied"], ["late"], []]
+
+
+def test_a_head_waits_for_one_that_found_no_early_place() -> None:
+    """Layer 0 has no head left for `third`; what reads it stands one layer later again."""
+    wires = [Wire(name) for name in ("first", "second", "third", "fourth")]
+    sources = [IN, IN, IN, wires[2]]
+    steps = [logic("copy0", IN, Wire("c0")), logic("copy1", Wire("c0"), Wire("c1"))]
+    operations = (
+        *(head(wire.name, source, wire) for wire, source in zip(wires, sources, strict=True)),
+        *steps,
+        logic("all", total([Wire("c1"), wires[0], wires[1], wires[3]]), OUT),
+    )
+    placed = good(Circuit("c", (IN,), operations, (OUT,)), replace(NANO, heads=2))
+    assert [len(layer.heads) for layer in placed.layers] == [2, 1, 1]
 
 
 def test_lower_bounds_of_a_chain() -> None:
@@ -281,6 +302,7 @@ def test_machines_keep_their_lower_bounds(spec: MachineSpec) -> None:
     """Layers are as few as the longest chain allows; nothing is below what windows force."""
     placed, bounds = placed_circuit(spec), lower_bounds(placed_circuit(spec).circuit)
     assert len(placed.layers) == bounds.layers == 18
+    assert placed.heads == spec.heads
     assert placed.heads >= bounds.heads
     assert placed.hidden >= bounds.hidden
     assert placed.mlp >= bounds.mlp

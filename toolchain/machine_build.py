@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from toolchain import forms
@@ -17,6 +18,7 @@ from toolchain.circuit_ir.ir import Circuit
 from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.placed import PlacedCircuit
 from toolchain.circuit_ir.placement import place
+from toolchain.circuit_ir.placement_cache import place_cached
 from toolchain.circuit_ir.specialise import specialise
 from toolchain.circuit_ir.text import print_circuit, print_placed
 from toolchain.circuit_ir.tokens import embedding
@@ -24,7 +26,7 @@ from toolchain.errors import CompileError
 from toolchain.forms import Form, read_form
 from toolchain.machine_spec import MachineSpec
 from toolchain.mir.rom import RomImage
-from toolchain.weights_backend.checkpoint import Embed, Progress, build_checkpoint, placed_machine
+from toolchain.weights_backend.checkpoint import Embed, Progress, build_checkpoint
 from toolchain.weights_backend.numerics import Dtype
 
 DTYPES = tuple(dtype.value for dtype in Dtype)
@@ -52,15 +54,17 @@ def logical_circuit(spec: MachineSpec) -> Circuit:
     return build_machine(spec)
 
 
+@cache
 def placed_circuit(spec: MachineSpec) -> PlacedCircuit:
     """The same with a layer, a slot and a head for everything."""
-    return placed_machine(spec)
+    return place_cached(logical_circuit(spec), spec, plan_folder())
 
 
 def specialised_model(rom: RomImage, spec: MachineSpec) -> Model:
     """A kernel's own machine, with the program in its weights."""
     special = specialise(rom, spec)
-    return Model(special.spec, place(special.circuit, special.spec), special.embedding)
+    placed = place_cached(special.circuit, special.spec, plan_folder())
+    return Model(special.spec, placed, special.embedding)
 
 
 def placed_evaluator(spec: MachineSpec) -> Evaluator:
@@ -70,7 +74,7 @@ def placed_evaluator(spec: MachineSpec) -> Evaluator:
 
 def build(spec: MachineSpec, dtype: str, target: Path, progress: Progress = quiet) -> None:
     """Writes the machine's checkpoint, whole or not at all; a folder that holds something is refused."""
-    build_checkpoint(spec, Dtype(dtype), target, progress=progress)
+    build_checkpoint(spec, Dtype(dtype), target, placed_circuit(spec), progress=progress)
 
 
 def read_placed(path: Path, form: Form, spec: MachineSpec) -> PlacedCircuit:
@@ -92,9 +96,7 @@ def write_circuits(placed: PlacedCircuit, spec: MachineSpec, folder: Path) -> No
 def build_beside(model: Model, dtype: str, folder: Path, progress: Progress = quiet) -> None:
     """Writes the checkpoint's files into a folder that already holds text forms."""
     inner = folder / "checkpoint"
-    build_checkpoint(
-        model.spec, Dtype(dtype), inner, progress=progress, placed=model.placed, embed=model.embed
-    )
+    build_checkpoint(model.spec, Dtype(dtype), inner, model.placed, progress=progress, embed=model.embed)
     for path in inner.iterdir():
         path.rename(folder / path.name)
     inner.rmdir()
@@ -106,8 +108,13 @@ def placed_size(spec: MachineSpec) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this user's checkpoints and native code are kept."""
+    """Where this user's checkpoints, plans and native code are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qgpuc"
+
+
+def plan_folder() -> Path:
+    """Where placements are kept as plans."""
+    return cache_folder() / "plans"
 
 
 def cached_checkpoint(spec: MachineSpec, dtype: str) -> Path:

@@ -121,10 +121,9 @@ class _Schedule:
         late = [op for op in reversed(heads) if op.name not in times and isinstance(op, Memory) and op.sink]
         for op in late:
             self._search(op, range(self._latest(op, times), earliest[op.name] - 1, -2), times)
-        earliest = earliest_times(self.operations, times)  # a head may read what a late one brings
         for op in heads:
             if op.name not in times:
-                self._search(op, range(earliest[op.name], self._latest(op, times) + 1, 2), times)
+                self._search(op, self._window(op, times), times)
         return times
 
     def _latest(self, op: Memory | Age, times: dict[str, int]) -> int:

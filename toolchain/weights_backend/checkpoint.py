@@ -6,17 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from runtime.vocabulary import END, Token, Vocabulary
 from toolchain.circuit_ir.bounds import promises, prove
-from toolchain.circuit_ir.machine.build import build_machine
 from toolchain.circuit_ir.machine.registers import WORD_PLACES
 from toolchain.circuit_ir.placed import PlacedCircuit
-from toolchain.circuit_ir.placement import place
 from toolchain.circuit_ir.tokens import CODE_BITS, embedding, output_code
 from toolchain.errors import CompileError
 from toolchain.machine_spec import MachineSpec
@@ -60,12 +57,6 @@ def memory_place(placed: PlacedCircuit) -> StatePlace:
             if op.name.endswith(".load"):
                 return StatePlace(number, head, WORD_PLACES)
     raise ValueError("the machine has no load port")
-
-
-@cache
-def placed_machine(spec: MachineSpec) -> PlacedCircuit:
-    """The machine's placed circuit."""
-    return place(build_machine(spec), spec)
 
 
 def model_config(spec: MachineSpec, placed: PlacedCircuit, dtype: Dtype) -> dict[str, object]:
@@ -227,20 +218,18 @@ def build_checkpoint(
     spec: MachineSpec,
     dtype: Dtype,
     directory: Path,
+    placed: PlacedCircuit,
     *,
-    placed: PlacedCircuit | None = None,
     embed: Embed = embedding,
     progress: Progress = _quiet,
-    force: bool = False,
-) -> PlacedCircuit:
-    """Writes the machine's checkpoint to `directory`, whole or not at all; `placed` if not the spec's own,
-    and then `embed` if its inputs are not.
+) -> None:
+    """Writes the machine's checkpoint to `directory`, whole or not at all; `embed` if the inputs of `placed`
+    are not the spec's own.
 
-    Raises CompileError where the folder exists and is not empty (unless `force`), or cannot be written.
+    Raises CompileError where the folder exists and is not empty, or cannot be written.
     """
-    if directory.exists() and not force and (not directory.is_dir() or any(directory.iterdir())):
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise CompileError(f"'{directory}' is there already", hint="name a new folder with -o")
-    placed = placed or placed_machine(spec)
     proof = prove(placed, spec, dtype)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -260,10 +249,9 @@ def build_checkpoint(
         shards = sorted(temporary.glob("*.safetensors"))
         SlotRanges(tensors_hash(shards), slot_ranges(placed)).write(temporary / RANGES_FILE)
         if directory.exists():
-            shutil.rmtree(directory)
+            directory.rmdir()
         os.replace(temporary, directory)
     except OSError as error:
         raise CompileError(f"cannot write '{directory}': {error.strerror}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return placed
