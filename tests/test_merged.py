@@ -67,6 +67,17 @@ def test_launch_on_the_circuit_layers_is_exact(merged: Merged) -> None:
     assert report.arrays["c"] == [32]
 
 
+def test_a_launch_leaves_no_trace(merged: Merged) -> None:
+    """A conversation with a launch in it, and its result as text, against one that never had the launch."""
+    model, prompt, result = merged.model.model, text(merged.words, 40), text(merged.words, 4, seed=2)
+    with torch.inference_mode():
+        ours, theirs = (model(prompt, use_cache=True) for _ in range(2))
+        assert run_program(dot(), merged.model, check=True, unsigned=False).check == "exact"
+        for part in (result, text(merged.words, 1, seed=3)):
+            ours, theirs = (model(part, cache=output.cache, use_cache=True) for output in (ours, theirs))
+            assert torch.equal(ours.logits, theirs.logits)
+
+
 def test_stock_generate_through_all_layers_is_exact(merged: Merged) -> None:
     """After text, which the base's full-attention layer mixes in."""
     program, first = dot(), merged.words

@@ -1,8 +1,11 @@
-"""The base's tensors in the merged model's sizes: their own bytes, or those among zeros.
+"""The base's tensors in the merged model's sizes: their own bytes, or their numbers among zeros.
 
 Padding adds hidden units, heads and dimensions of which every weight is zero, in and out. A unit of a zero gate gives
 silu(0) * 0 = 0; a head of zero keys and values keeps a state of zeros and gives norm(0) * silu(0) = 0; neither is read.
 The value heads of a key head stay together, as the stock layer repeats each key head for the value heads that follow.
+
+A widened stream is longer for the same mean of squares: what is written to it is scaled by a power of two, exactly, and
+the norms over it by what is left.
 """
 
 import math
@@ -12,7 +15,7 @@ import numpy as np
 
 from toolchain.merge.base import Shape
 from toolchain.merge.design import Design, Mode, head_channels
-from toolchain.merge.tensor_files import PIECE, NewTensor, StoredTensor, of_array
+from toolchain.merge.tensor_files import PIECE, NewTensor, StoredTensor, narrowed, of_array
 
 STREAM, UNITS, CHANNELS, VALUES, VALUE_HEADS = "stream", "units", "channels", "values", "value heads"
 _AXES: dict[str, tuple[str | None, ...]] = {
@@ -48,6 +51,11 @@ def is_stream_norm(name: str) -> bool:
     return name.endswith("layernorm.weight") or name == "model.norm.weight"
 
 
+def _writes_stream(name: str) -> bool:
+    """A matrix whose products are added to the residual stream, or its first rows."""
+    return name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight", "embed_tokens.weight"))
+
+
 def base_tensor(design: Design, name: str, stored: StoredTensor, new_name: str) -> tuple[NewTensor, bool]:
     """The tensor in the merged model, and whether it is the base's byte for byte. `name` is that within a layer."""
     axes = [_places(kind, design) for kind in _AXES[name]]
@@ -58,7 +66,8 @@ def base_tensor(design: Design, name: str, stored: StoredTensor, new_name: str) 
         return NewTensor(new_name, stored.kind, stored.shape, stored.pieces()), True
     rows = axes[0] or (np.arange(stored.rows), stored.rows)
     columns = (axes[1] if len(axes) > 1 else None) or (np.arange(stored.columns), stored.columns)
-    return NewTensor(new_name, stored.kind, tuple(sizes), _spread(stored, rows, columns)), False
+    scale = 2.0**design.text_log if _writes_stream(name) else 1.0
+    return NewTensor(new_name, stored.kind, tuple(sizes), _spread(stored, rows, columns, scale)), False
 
 
 _Axis = tuple[np.ndarray, int]
@@ -90,15 +99,15 @@ def _channels(old: Shape, new: Shape) -> _Axis:
     return np.concatenate([keys, all_keys + keys, 2 * all_keys + values]), 2 * all_keys + all_values
 
 
-def _spread(stored: StoredTensor, rows: _Axis, columns: _Axis) -> Iterator[bytes]:
-    """The tensor's entries at their places among zeros, a block of rows at a time."""
+def _spread(stored: StoredTensor, rows: _Axis, columns: _Axis, scale: float) -> Iterator[bytes]:
+    """The tensor's entries, times a power of two, at their places among zeros, a block of rows at a time."""
     step = max(1, PIECE // (columns[1] * stored.item))
     for first in range(0, rows[1], step):
         begin, end = np.searchsorted(rows[0], (first, first + step))
-        old = stored.raw(int(begin), int(end - begin))
-        block = np.zeros((min(step, rows[1] - first), columns[1]), dtype=old.dtype)
-        block[np.ix_(rows[0][begin:end] - first, columns[0])] = old
-        yield block.tobytes()
+        block = np.zeros((min(step, rows[1] - first), columns[1]), dtype=np.float32)
+        places = np.ix_(rows[0][begin:end] - first, columns[0])
+        block[places] = stored.numbers(int(begin), int(end - begin)) * np.float32(scale)
+        yield narrowed(block, stored.kind).tobytes()
 
 
 def _widened_norm(design: Design, stored: StoredTensor) -> np.ndarray:

@@ -57,6 +57,15 @@ class Design:
         return room // 2
 
     @property
+    def text_log(self) -> int:
+        """log2 of the text's stream against the base's own, as near to the root of the widths' ratio as one comes.
+
+        So the stream's mean of squares over the wider stream is about the base's, and the norms' epsilon, which the
+        heads' norms share, can stay.
+        """
+        return round(math.log(self.shape.hidden / self.base_shape.hidden, 4))
+
+    @property
     def output_log(self) -> int:
         """log2 of an output that is 1, in the stream after the last circuit layer."""
         return OUTPUT_LOG + self.amplitude_log

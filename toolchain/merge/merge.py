@@ -25,8 +25,10 @@ from toolchain.merge.readout import Readout, output_rows, plan_readout
 from toolchain.merge.report import MergeReport, write_report
 from toolchain.merge.separation import Separation, separate, shortest_row
 from toolchain.merge.silence import HalfLayer, refuse_open, shut
-from toolchain.merge.silence_run import circuit_file, refuse_changed, run_silence
+from toolchain.merge.silence_run import refuse_changed, run_silence
+from toolchain.merge.stock_layers import EMBEDDING_FILE, NORM_FILE, base_file, circuit_file
 from toolchain.merge.tensor_files import NAMES, NewTensor, StoredTensor, narrowed, of_array, write_tensors
+from toolchain.merge.text_bias import TextBias, final_rows, text_bias
 from toolchain.merge.tokens import check_tokenizer, generation_config, write_tokenizer
 from toolchain.weights_backend.checkpoint import FORMAT, PROOF_FILE, SPEC_FILE, check_exact, memory_place
 from toolchain.weights_backend.numerics import Dtype
@@ -121,8 +123,6 @@ def merged_config(plan: Merge) -> dict[str, object]:
     """config.json of the merged model."""
     base, shape = plan.base, plan.design.shape
     layers = plan.design.layers
-    epsilon = base.config["rms_norm_eps"]
-    assert isinstance(epsilon, float)
     return {
         **base.config,
         "architectures": [TEXT_CLASS],
@@ -135,7 +135,6 @@ def merged_config(plan: Merge) -> dict[str, object]:
         "linear_num_value_heads": shape.value_heads,
         "num_hidden_layers": layers + len(base.layer_types),
         "layer_types": [LINEAR] * layers + base.layer_types,
-        "rms_norm_eps": epsilon * base.shape.hidden / shape.hidden,
         "tie_word_embeddings": False,
     }
 
@@ -164,8 +163,8 @@ def _write(plan: Merge, folder: Path, exhaustive: bool, progress: Progress) -> M
     bounds = prove(laid.placed, laid.heads, base.dtype)
     (folder / PROOF_FILE).write_text("\n".join(bounds.lines()) + "\n")
     writer = _Writer(plan, folder, progress)
-    writer.write_all()
     _write_json(folder / "config.json", merged_config(plan))
+    writer.write_all()
     _write_json(folder / "generation_config.json", generation_config(base, laid.spec))
     memory = memory_place(laid.placed)
     _write_json(
@@ -185,8 +184,9 @@ def _write(plan: Merge, folder: Path, exhaustive: bool, progress: Progress) -> M
     )
     write_tokenizer(base, laid.spec, folder)
     tokens = _tokens_to_run(plan, exhaustive)
-    runs = tuple(run_silence(folder, laid.layers, base, dtype, tokens) for dtype in Dtype)
+    runs = tuple(run_silence(folder, laid.layers, dtype, tokens) for dtype in Dtype)
     refuse_changed(runs)
+    assert writer.bias is not None
     report = MergeReport(
         design=laid,
         base=base,
@@ -194,6 +194,7 @@ def _write(plan: Merge, folder: Path, exhaustive: bool, progress: Progress) -> M
         half_layers=tuple(writer.proofs),
         runs=runs,
         readout=plan.readout,
+        bias=writer.bias,
         identical=writer.identical,
         changed=tuple(writer.changed),
         size=writer.size,
@@ -223,11 +224,12 @@ class _Writer:
         self.changed: list[str] = []
         self.size = 0
         self.index: dict[str, str] = {}
+        self.bias: TextBias | None = None
         self.files = plan.design.layers + len(plan.base.layer_types) + 3
 
     def write_all(self) -> None:
         base, layers = self.plan.base, self.plan.design.layers
-        self._file("embedding.safetensors", [self._rows("model.embed_tokens.weight", base.embedding)])
+        self._file(EMBEDDING_FILE, [self._rows("model.embed_tokens.weight", base.embedding)])
         for number in range(layers):
             self._file(circuit_file(number), self._circuit(number))
         for number in range(len(base.layer_types)):
@@ -236,12 +238,23 @@ class _Writer:
                 self._base(name, stored[name], f"model.layers.{layers + number}.{name}")
                 for name in sorted(stored)
             ]
-            self._file(f"base-{number:03d}.safetensors", new)
-        norm = base.tensors["model.norm.weight"]
-        self._file("norm.safetensors", [self._base(norm.name, norm, "model.norm.weight")])
+            self._file(base_file(number), new)
+        norm = "model.norm.weight"
+        self._file(NORM_FILE, [self._base(norm, base.tensors[norm], norm)])
+        self.bias = self._bias()
         self._file("output.safetensors", [self._rows("lm_head.weight", base.output)])
         table = {"metadata": {"total_size": self.size}, "weight_map": dict(sorted(self.index.items()))}
         _write_json(self.folder / INDEX_FILE, table)
+
+    def _bias(self) -> TextBias:
+        """What keeps the machine's tokens down on text; all but the output matrix is written."""
+        plan, laid = self.plan, self.plan.design
+        if laid.mode is Mode.IN_PLACE:
+            free = zero_slots(laid.placed, fresh=plan.base.dtype is Dtype.FLOAT32)[-1]
+        else:
+            free = range(plan.base.shape.hidden)
+        rows = final_rows(self.folder, laid, plan.base)
+        return text_bias(rows, np.array(free), plan.base, output_rows(laid, plan.readout))
 
     def _file(self, name: str, tensors: list[NewTensor]) -> None:
         self.size += write_tensors(self.folder / name, tensors)
@@ -284,7 +297,8 @@ class _Writer:
         yield from text.pieces
         plan = self.plan
         embedding = name == "model.embed_tokens.weight"
-        for rows in token_rows(plan.design) if embedding else output_rows(plan.design, plan.readout):
+        shared = None if self.bias is None else self.bias.vector
+        for rows in token_rows(plan.design) if embedding else output_rows(plan.design, plan.readout, shared):
             yield narrowed(rows, self.kind).tobytes()
 
 

@@ -88,21 +88,21 @@ def plan_readout(design: Design, base: Base, final_norm: np.ndarray) -> Readout:
     return Readout(step, (text + step) * math.sqrt(1 + ones), text, added, slot, sizes[slot], tuple(bits))
 
 
-def output_rows(design: Design, readout: Readout) -> Iterator[np.ndarray]:
-    """The output matrix's rows for the machine's tokens in order, a piece at a time."""
+def output_rows(design: Design, readout: Readout, shared: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """The output matrix's rows for the machine's tokens in order, a piece at a time; `shared` is added to each."""
     vocabulary = Vocabulary(design.spec)
     most = max(1, PIECE // (4 * design.shape.hidden))
     slots = [slot for slot, _ in readout.bits]
     weights = np.array([readout.step / size for _, size in readout.bits])
     rows: list[np.ndarray] = []
     for token in vocabulary.all_tokens():
-        row = np.zeros(design.shape.hidden, dtype=np.float32)
+        row = np.zeros(design.shape.hidden, dtype=np.float32) if shared is None else shared.copy()
         code = output_code(vocabulary, token)
         if code is None:
-            row[readout.constant_slot] = -LOWEST * readout.constant / readout.constant_size
+            row[readout.constant_slot] += -LOWEST * readout.constant / readout.constant_size
         else:
             signs = np.array([1.0 if code >> bit & 1 else -1.0 for bit in range(CODE_BITS)])
-            row[slots] = signs * weights
+            row[slots] += signs * weights
             constant = readout.constant - signs.sum() / 2 * readout.step
             row[readout.constant_slot] += constant / readout.constant_size
         rows.append(row)

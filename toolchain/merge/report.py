@@ -10,6 +10,7 @@ from toolchain.merge.design import Design, Mode
 from toolchain.merge.readout import Readout
 from toolchain.merge.silence import HalfLayer
 from toolchain.merge.silence_run import SilenceRun
+from toolchain.merge.text_bias import TextBias
 
 REPORT_FILE = "merge_report.json"
 REPORT_TEXT = "merge_report.txt"
@@ -26,6 +27,7 @@ class MergeReport:
     half_layers: tuple[HalfLayer, ...]
     runs: tuple[SilenceRun, ...]
     readout: Readout
+    bias: TextBias
     identical: int
     changed: tuple[str, ...]
     size: int
@@ -64,6 +66,7 @@ class MergeReport:
             )
         lines += [f"           {run.line()}" for run in self.runs]
         lines += [f"read-out   {line}" for line in self.readout.lines()]
+        lines.append(f"text       {self.bias.line()}")
         lines.append(f"size       {self.size / 1e6:.0f} MB of {self.base.dtype}")
         return lines
 
@@ -88,6 +91,11 @@ class MergeReport:
                 "constant": self.readout.constant,
                 "text": self.readout.text,
                 "base": self.readout.base,
+            },
+            "text_margin": {
+                "positions": self.bias.positions,
+                "before": self.bias.before,
+                "margin": self.bias.margin,
             },
             "bytes": self.size,
         }

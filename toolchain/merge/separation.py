@@ -68,7 +68,7 @@ def separate(embedding: StoredTensor, zero: list[list[int]]) -> list[Separation]
         if not open_ones:
             break
         for index in open_ones:
-            directions[index] = _ascend(best[index].weights, np.stack(list(working[index].values())))
+            directions[index] = ascend(best[index].weights, np.stack(list(working[index].values())))
     return best
 
 
@@ -101,8 +101,8 @@ def _measure(
     return found
 
 
-def _ascend(start: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Raises the smallest cosine over the working rows, by the gradient of their soft minimum."""
+def ascend(start: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A direction with a larger smallest cosine over rows of length 1, by the gradient of their soft minimum."""
     m, rate = start / (np.linalg.norm(start) or 1.0), RATE
     best, best_least = m, -1.0
     for step in range(STEPS):

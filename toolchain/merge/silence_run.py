@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.errors import CompileError
-from toolchain.merge.base import Base
+from toolchain.merge.stock_layers import EMBEDDING_FILE, circuit_file, stock_layers
+from toolchain.merge.tensor_files import StoredTensor, read_header
 from toolchain.weights_backend.numerics import Dtype
 
 TOKENS_AT_A_TIME = 512
@@ -32,18 +33,17 @@ class SilenceRun:
         )
 
 
-def run_silence(folder: Path, layers: int, base: Base, dtype: Dtype, tokens: np.ndarray) -> SilenceRun:
+def run_silence(folder: Path, layers: int, dtype: Dtype, tokens: np.ndarray) -> SilenceRun:
     """Runs the rows of `tokens` through every circuit layer of a merged folder, its weights in `dtype`."""
     import torch
 
     changed: set[int] = set()
+    files = [(number, circuit_file(number)) for number in range(layers)]
+    embedding = read_header(folder / EMBEDDING_FILE)["model.embed_tokens.weight"]
     with torch.inference_mode():
-        for layer in _stock_layers(folder, layers, dtype):
-            for ids, rows in _rows(base, tokens):
-                before = torch.zeros(
-                    1, len(ids), layer.input_layernorm.weight.shape[0], dtype=getattr(torch, dtype)
-                )
-                before[0, :, : rows.shape[1]] = torch.from_numpy(rows)
+        for layer in stock_layers(folder, files, dtype):
+            for ids, rows in _rows(embedding, tokens):
+                before = torch.from_numpy(rows)[None].to(getattr(torch, dtype))
                 after = layer(before, position_embeddings=None)
                 changed |= {int(ids[i]) for i in torch.nonzero((after != before)[0].any(dim=1))}
     return SilenceRun(dtype, layers, len(tokens), tuple(sorted(changed)))
@@ -59,36 +59,11 @@ def refuse_changed(runs: Iterable[SilenceRun]) -> None:
             )
 
 
-def _rows(base: Base, tokens: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _rows(embedding: StoredTensor, tokens: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Embedding rows in pieces. Consecutive ids are read together."""
     for first in range(0, len(tokens), TOKENS_AT_A_TIME):
         ids = tokens[first : first + TOKENS_AT_A_TIME]
         if len(ids) == ids[-1] - ids[0] + 1:
-            yield ids, base.embedding.numbers(int(ids[0]), len(ids))
+            yield ids, embedding.numbers(int(ids[0]), len(ids))
         else:
-            yield ids, np.concatenate([base.embedding.numbers(int(token), 1) for token in ids])
-
-
-def _stock_layers(folder: Path, count: int, dtype: Dtype):
-    """The folder's circuit layers, one at a time, as the stock class makes them."""
-    import torch
-    from safetensors import safe_open
-    from transformers import Qwen3_5TextConfig
-    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5DecoderLayer
-
-    config = Qwen3_5TextConfig.from_pretrained(folder, local_files_only=True)
-    for number in range(count):
-        with torch.device("meta"):
-            layer = Qwen3_5DecoderLayer(config, number)
-        prefix = f"model.layers.{number}."
-        state = {}
-        with safe_open(folder / circuit_file(number), framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - the file is no dict
-                state[name.removeprefix(prefix)] = file.get_tensor(name).to(getattr(torch, dtype))
-        layer.load_state_dict(state, assign=True)
-        yield layer.eval()
-
-
-def circuit_file(number: int) -> str:
-    """The file of a merged folder that holds a circuit layer."""
-    return f"circuit-{number:03d}.safetensors"
+            yield ids, np.concatenate([embedding.numbers(int(token), 1) for token in ids])
