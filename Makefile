@@ -6,6 +6,7 @@
 # make measure     measure anew what those tables quote: compile times, the build of classic
 # make model       check in the stock model every kernel that has changed since (an hour for all)
 # make engines     measure anew the sparse engine and the stock model's decoding
+# make demo-base   train the small base model of docs/DEMO_BASE.md; `make demo-accuracy` examines it
 # make lint        ruff and pyright only
 # make format      ruff's formatter
 
@@ -13,11 +14,22 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow golden bench measure model engines readme lint format clean
+DEMO_BASE := build/demo-base
+TRAINING := $(filter-out demo_base/evaluate.py,$(wildcard demo_base/*.py)) demo_base/chat_template.jinja
+
+.PHONY: demo demo-base demo-accuracy test test-slow golden bench measure model engines readme lint format clean
 
 demo: $(READY)
 	$(BIN)/qgpuc run examples/dot.cu --grid 1 --block 1 \
 	    --arg 'a=[1,2,3]' --arg 'b=[4,5,6]' --arg c=zeros:1 --arg n=3 --engine transformers --check
+
+demo-base: $(DEMO_BASE)/config.json
+
+demo-accuracy: $(DEMO_BASE)/config.json
+	$(BIN)/python -m demo_base.evaluate $(DEMO_BASE) --store
+
+$(DEMO_BASE)/config.json: $(TRAINING) | $(READY)
+	$(BIN)/python -m demo_base.train -o $(DEMO_BASE)
 
 test: lint
 	$(BIN)/pytest --durations=10

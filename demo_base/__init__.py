@@ -1,0 +1,1 @@
+"""A small base model to show the whole path with: trained here, on questions about small vectors and matrices."""
