@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.chat.evaluation import PTX, SOURCE, Value, evaluate, kernel
+from runtime.chat.expression import parse_expression
+from runtime.chat.reference import reference_value
 from runtime.launcher import InterpreterEngine, SparseEngine
 from tests.conftest import ROOT
 from toolchain.errors import CompileError
@@ -65,6 +67,7 @@ def test_operations_against_numpy(data: st.DataObject) -> None:
     }
     for text, result in expected.items():
         assert run(text) == wrapped(result), text
+        assert str(reference_value(parse_expression(text)).tolist()) == wrapped(result), text
 
 
 @pytest.mark.parametrize(

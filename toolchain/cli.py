@@ -9,7 +9,7 @@ import click
 
 from toolchain.errors import CompileError, SourceLocation
 
-COMMANDS = ("compile", "build", "run", "check", "inspect", "diff", "bench", "merge", "chat")
+COMMANDS = ("compile", "build", "run", "check", "inspect", "diff", "bench", "merge", "chat", "eval")
 """Each is a function of its own name in toolchain/commands/NAME.py, imported when it is asked for."""
 
 

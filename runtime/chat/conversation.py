@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from runtime.chat.evaluation import KernelRun, evaluate
-from runtime.chat.format import END, SYSTEM, TOOL, Message, call_in, call_message, response_message
-from runtime.launcher import Engine
+from runtime.chat.format import END, Message, Schema, ToolCall, call_in, call_message, response_message
+from runtime.chat.tools import Response, Tool, respond
 from runtime.merged import MergedModel
 from toolchain.errors import CompileError
-from toolchain.machine_spec import MachineSpec
 
 MOST_CALLS = 3
 """Calls in one turn; a model that wants more is answered no more."""
@@ -21,19 +19,17 @@ OnText = Callable[[str], None]
 class Speaker(Protocol):
     """Something that goes on with a conversation: the model, or a script in its place."""
 
-    def speak(self, messages: Sequence[Message], on_text: OnText) -> str:
+    def speak(self, messages: Sequence[Message], tools: Sequence[Schema], on_text: OnText) -> str:
         """The next message of the model, without its end; `on_text` hears it piece by piece."""
         ...
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the tool: the expression, what it gave (or why not), and the launches."""
+    """One call of a tool, and the response to it."""
 
-    expression: str
-    response: str
-    failed: bool
-    runs: tuple[KernelRun, ...]
+    call: ToolCall
+    response: Response
 
 
 @dataclass(frozen=True)
@@ -57,12 +53,12 @@ class ModelSpeaker:
             )
         self.model = model
 
-    def speak(self, messages: Sequence[Message], on_text: OnText) -> str:
+    def speak(self, messages: Sequence[Message], tools: Sequence[Schema], on_text: OnText) -> str:
         import torch
 
         tokenizer = self.model.tokenizer
         prompt = tokenizer.apply_chat_template(
-            list(messages), tools=[TOOL], add_generation_prompt=True, tokenize=False
+            list(messages), tools=list(tools), add_generation_prompt=True, tokenize=False
         )
         ids = torch.tensor([tokenizer(prompt, add_special_tokens=False)["input_ids"]])
         ids = ids.to(self.model.model.device)
@@ -100,32 +96,23 @@ class _Heard:
 
 
 class Conversation:
-    """Messages so far, and the machine. A turn is whole or not there: an interrupted one leaves nothing behind."""
+    """Messages so far, and the tool. A turn is whole or not there: an interrupted one leaves nothing behind."""
 
-    def __init__(self, speaker: Speaker, spec: MachineSpec, engine: Engine) -> None:
-        self.speaker, self.spec, self.engine = speaker, spec, engine
-        self.messages: list[Message] = [{"role": "system", "content": SYSTEM}]
+    def __init__(self, speaker: Speaker, tool: Tool) -> None:
+        self.speaker, self.tool = speaker, tool
+        self.messages: list[Message] = [{"role": "system", "content": tool.system}]
 
     def ask(self, question: str, on_text: OnText, on_call: Callable[[Call], None]) -> Turn:
         """One turn. `on_text` hears the model, `on_call` every call once it has been answered."""
         messages = [*self.messages, {"role": "user", "content": question}]
         calls: list[Call] = []
         while True:
-            said = self.speaker.speak(messages, on_text)
-            expression = call_in(said)
-            if expression is None or len(calls) == MOST_CALLS:
+            said = self.speaker.speak(messages, [self.tool.schema], on_text)
+            wanted = call_in(said)
+            if wanted is None or len(calls) == MOST_CALLS:
                 break
-            calls.append(self._call(expression))
+            calls.append(Call(wanted, respond({self.tool.name: self.tool}, wanted.name, wanted.arguments)))
             on_call(calls[-1])
-            messages += [call_message(expression), response_message(calls[-1].response)]
+            messages += [call_message(wanted), response_message(calls[-1].response.text)]
         self.messages = [*messages, {"role": "assistant", "content": said}]
         return Turn(question, tuple(calls), said)
-
-    def _call(self, expression: str) -> Call:
-        """Evaluates on the machine; what is wrong with the expression is a response too."""
-        try:
-            found = evaluate(expression, self.spec, self.engine)
-        except CompileError as error:
-            place = "" if error.location is None else f" (column {error.location.column})"
-            return Call(expression, f"error: {error.message}{place}", True, ())
-        return Call(expression, found.value.text(), False, found.runs)
