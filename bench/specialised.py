@@ -162,12 +162,22 @@ def _store(outcomes: Mapping[Key, Outcome], refusals: Mapping[Key, Refusal], pat
     write_json(path, {name: [asdict(part[key]) for key in sorted(part)] for name, part in parts.items()})
 
 
+def _own_machine(program: Program) -> tuple[Model, Program, str]:
+    """The kernel's own machine, the program on it, and the digest of both."""
+    model = machine_build.specialised_model(program.rom, program.spec)
+    program = replace(program, baked=model.spec)
+    return model, program, _digest(model, program)
+
+
+def is_fresh(case: KernelCase, spec: MachineSpec, outcome: Outcome) -> bool:
+    """Whether an outcome of a kernel's own machine is still that of what would be run now."""
+    _, _, digest = _own_machine(kernels.program(case, spec))
+    return outcome.digest == digest
+
+
 def _special(case: KernelCase, program: Program, last: Outcome | None) -> Outcome | None:
     """The kernel's outcome on its own machine, None where the last one still holds."""
-    spec = program.spec
-    model = machine_build.specialised_model(program.rom, spec)
-    program = replace(program, baked=model.spec)
-    digest = _digest(model, program)
+    model, program, digest = _own_machine(program)
     if last is not None and last.digest == digest:
         return None
     with tempfile.TemporaryDirectory() as name:

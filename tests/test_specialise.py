@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bench import specialised
-from runtime.launcher import Program
+from runtime.launcher import Program, SparseEngine
 from runtime.loader import load_tokens
 from runtime.vocabulary import Kind, Vocabulary
-from tests.conftest import compiled
-from tests.kernels.case import KernelCase
+from tests.conftest import case_of, compiled
+from tests.kernels.case import MACHINES, KernelCase
 from tests.kernels.cases import QUICK, cases_for
 from tests.random_rom import random_launch, random_rom
 from toolchain.circuit_ir.bounds import prove
@@ -25,7 +25,7 @@ from toolchain.circuit_ir.verifier import verify_circuit, verify_placed
 from toolchain.cli import run_command
 from toolchain.errors import CompileError
 from toolchain.launch import Launch
-from toolchain.machine_spec import NANO, MachineSpec
+from toolchain.machine_spec import NANO, PRESETS, MachineSpec
 from toolchain.mir.interpreter import run_launch
 from toolchain.mir.link_constants import link_constants
 from toolchain.mir.rom import RomImage
@@ -104,8 +104,7 @@ def test_more_random_programs(seed: int) -> None:
 @pytest.mark.parametrize("name", ["dot", "gcd", "prefix_sum", "switch5"])
 def test_kernels(name: str) -> None:
     rom = compiled(name, NANO.name).rom
-    case = next(case for case in cases_for(NANO) if case.name == name)
-    special = check(rom, case.launches(NANO)[0].launch)
+    special = check(rom, case_of(name).launches(NANO)[0].launch)
     assert not {Kind.PROG, Kind.LIVE} & set(Vocabulary(special.spec).kinds())
 
 
@@ -170,9 +169,19 @@ def test_digest_is_the_programs() -> None:
 def test_no_kernel_was_wrong_in_the_stock_model() -> None:
     """bench/specialised.json, which `qgpuc bench --specialised` writes."""
     outcomes = specialised.stored()
-    assert {machine for machine, kernel in outcomes if kernel == specialised.GENERAL} <= {"nano", "classic"}
-    assert outcomes
+    every = {(spec.name, case.name) for spec in MACHINES for case in cases_for(spec)}
+    assert outcomes.keys() == every | {(spec.name, specialised.GENERAL) for spec in MACHINES}
+    assert not specialised.refused()
     assert [key for key, outcome in outcomes.items() if outcome.wrong] == []
+
+
+@pytest.mark.parametrize("machine", ["nano", "classic"])
+def test_specialised_table_is_fresh(machine: str) -> None:
+    """A sample of bench/specialised.json; all rows hang on the circuits, and on the code that makes weights of them."""
+    outcome = specialised.stored()[machine, "dot"]
+    assert specialised.is_fresh(case_of("dot"), PRESETS[machine], outcome), (
+        "stale: `qgpuc bench --specialised`"
+    )
 
 
 def test_another_program_is_refused() -> None:
@@ -184,31 +193,43 @@ def test_another_program_is_refused() -> None:
         Program(other, NANO, launch).on(special, Path("DIR"))
 
 
-def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The dot product in stock transformers, token by token; another kernel is refused."""
-    folder = tmp_path / "dot"
-    compile_ = ["compile", "examples/dot.cu", "--machine", "nano", "--specialise", "-o", str(folder)]
-    assert run_command(compile_) == 0
-    run = ["run", "examples/dot.cu", *DOT, "--engine", "transformers", "--checkpoint", str(folder)]
-    capsys.readouterr()
+@pytest.fixture(scope="module")
+def dot_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dot product's own machine on nano, from the command line."""
+    folder = tmp_path_factory.mktemp("special") / "dot"
+    source = case_of("dot").source
+    assert run_command(["compile", str(source), "--machine", "nano", "--specialise", "-o", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["transformers", "sparse"])
+def test_from_the_command_line(engine: str, dot_checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The dot product in stock transformers and on the sparse engine, token by token."""
+    run = ["run", str(case_of("dot").source), *DOT, "--engine", engine, "--checkpoint", str(dot_checkpoint)]
     assert run_command([*run, "--check", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["arrays"]["c"] == [32]
     assert report["check"] == "exact"
-    assert run_command(["inspect", str(folder)]) == 0
+    assert run_command(["inspect", str(dot_checkpoint)]) == 0
     assert '"program": "' in capsys.readouterr().out
-    other = ["run", "tests/kernels/gcd.cu", "--machine", "nano", "--checkpoint", str(folder)]
-    arguments = [
-        "--engine",
-        "transformers",
-        "--arg",
-        "a=[1]",
-        "--arg",
-        "b=[1]",
-        "--arg",
-        "c=[1]",
-        "--arg",
-        "n=1",
-    ]
-    assert run_command([*other, *arguments]) == 2
+
+
+def test_sparse_engine_says_what_the_interpreter_says(dot_checkpoint: Path) -> None:
+    """Every launch of the dot product: tokens and memory, in integers."""
+    engine, rom = SparseEngine(dot_checkpoint), compiled("dot", NANO.name).rom
+    for case in case_of("dot").launches(NANO):
+        expected = run_launch(rom, NANO, case.launch)
+        result = engine.run(Program(rom, NANO, case.launch), lambda token: None)
+        assert result.tokens == expected.tokens
+        assert case.launch.read_back(result.memory) == case.expected()
+    assert engine.model.reason is None, "ran with every rounding instead of integers"
+
+
+@pytest.mark.parametrize("engine", ["transformers", "sparse"])
+def test_another_kernel_is_refused_by_the_command_line(
+    engine: str, dot_checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "tests/kernels/gcd.cu", "--machine", "nano", "--checkpoint", str(dot_checkpoint)]
+    arguments = [part for name in "abc" for part in ("--arg", f"{name}=[1]")]
+    assert run_command([*run, "--engine", engine, *arguments, "--arg", "n=1"]) == 2
     assert "is specialised: machine 'nano.dot'" in capsys.readouterr().err
